@@ -1,0 +1,273 @@
+"""The linear algebra of small matrices, batch in the last axis.
+
+Plain names for the few products a Kalman filter needs. A product is an explicit sum over the inner
+index, which XLA turns into one loop over the batch; a reduction over a leading axis, or LAPACK called
+per record, is several times slower. The two products through which training differentiates have
+hand-written derivatives, because XLA would otherwise fuse the chain of products and compute its
+links again and again.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sagewing.shapes import Covariances, Gains, Innovations, Jacobians, Measurements, States
+
+Matrix = Float[Array, "..."]
+T = TypeVar("T")
+
+# Above this size the unrolled sums would compile slowly and gain nothing: library routines take over.
+UNROLLED_SIZE = 24
+
+
+@jax.custom_vjp
+def hold(values: T) -> T:
+    """The same values, computed once.
+
+    XLA fuses cheap arithmetic into everything that uses it and so repeats it; it does not fuse across
+    a branch. This one is on whether a number is a number, which no compiler can know, and both of its
+    sides give the values back.
+    """
+    return _hold(values)
+
+
+def _hold(values):
+    def same(v):
+        return jax.tree.map(lambda a: jnp.where(a == a, a, jnp.nan), v)
+
+    first = jax.tree.leaves(values)[0].ravel()[0]
+    return jax.lax.cond(first == first, lambda v: v, same, values)
+
+
+hold.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hold(bar),))
+
+
+def transpose(A: Matrix) -> Matrix:
+    """A^T."""
+    return jnp.swapaxes(A, 0, 1)
+
+
+def symmetric(A: Matrix) -> Matrix:
+    """(A + A^T) / 2."""
+    return 0.5 * (A + transpose(A))
+
+
+@jax.custom_vjp
+def matmul(A: Matrix, B: Matrix) -> Matrix:
+    """A B."""
+    return _matmul(A, B)
+
+
+def _matmul(A, B):
+    inner = A.shape[1]
+    if inner > UNROLLED_SIZE:
+        return jnp.einsum("ij...,jk...->ik...", A, B)
+    if inner > 4:
+        A, B = hold((A, B))
+    total = A[:, 0, None] * B[None, 0]
+    for j in range(1, inner):
+        total = total + A[:, j, None] * B[None, j]
+    return total
+
+
+matmul.defvjp(
+    lambda A, B: (_matmul(A, B), (A, B)),
+    lambda AB, G: (_matmul(G, transpose(AB[1])), _matmul(transpose(AB[0]), G)),
+)
+
+
+def matvec(A: Matrix, b: Matrix) -> Matrix:
+    """A b."""
+    return matmul(A, b[:, None])[:, 0]
+
+
+@jax.custom_vjp
+def diagonal(A: Matrix) -> Matrix:
+    """The diagonal as a vector."""
+    return _diagonal(A)
+
+
+def _diagonal(A):
+    return jnp.stack([A[i, i] for i in range(A.shape[0])])
+
+
+@jax.custom_vjp
+def diagonal_matrix(d: Matrix) -> Matrix:
+    """The matrix with this diagonal."""
+    return _diagonal_matrix(d)
+
+
+def _diagonal_matrix(d):
+    eye = jnp.eye(d.shape[0], dtype=d.dtype)
+    return eye.reshape(eye.shape + (1,) * (d.ndim - 1)) * d[None]
+
+
+diagonal.defvjp(lambda A: (_diagonal(A), None), lambda _, g: (_diagonal_matrix(g),))
+diagonal_matrix.defvjp(lambda d: (_diagonal_matrix(d), None), lambda _, G: (_diagonal(G),))
+
+
+def cholesky(S: Matrix) -> Matrix:
+    """The lower L with L L^T = S, column by column; NaN where S is not positive definite."""
+    n = S.shape[0]
+    if n > UNROLLED_SIZE:
+        return jnp.moveaxis(
+            jnp.linalg.cholesky(jnp.moveaxis(S, (0, 1), (-2, -1))), (-2, -1), (0, 1)
+        )
+    columns: list[Matrix] = []
+    for j in range(n):
+        below = S[j:, j]
+        for column in columns:
+            below = below - column[j:] * column[j]
+        below = below / jnp.sqrt(below[0])
+        columns.append(jnp.concatenate([jnp.zeros_like(S[:j, j]), below]))
+    return jnp.stack(columns, axis=1)
+
+
+def inverse_lower(L: Matrix) -> Matrix:
+    """L^-1 of a lower triangular L, by forward substitution."""
+    rows: list[Matrix] = []
+    eye = diagonal_matrix(jnp.ones_like(L[:, 0]))
+    for i in range(L.shape[0]):
+        row = eye[i]
+        for k in range(i):
+            row = row - L[i, k] * rows[k]
+        rows.append(row / L[i, i])
+    return jnp.stack(rows)
+
+
+@jax.custom_vjp
+def propagate(F: Covariances, P: Covariances) -> Covariances:
+    """F P F^T for a symmetric P."""
+    return matmul(matmul(F, P), transpose(F))
+
+
+def _propagate_forward(F, P):
+    FP = matmul(F, P)
+    return matmul(FP, transpose(F)), (F, FP)
+
+
+def _propagate_backward(saved, G):
+    F, FP = saved
+    return matmul(G + transpose(G), FP), matmul(matmul(transpose(F), G), F)
+
+
+propagate.defvjp(_propagate_forward, _propagate_backward)
+
+
+class Gain(NamedTuple):
+    """What one Cholesky factorisation of S gives."""
+
+    HPH: Innovations
+    L: Innovations
+    K: Gains
+    P: Covariances
+
+
+def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Matrix, Matrix]:
+    HP = matmul(H, P)
+    HPH = matmul(HP, transpose(H))
+    L = cholesky(HPH + R)
+    L_inv = inverse_lower(L)
+    W = matmul(L_inv, HP)
+    K = matmul(transpose(W), L_inv)
+    removed = matmul(transpose(W), W)
+    # The subtraction loses up to about n ulps of what it removes; giving those back keeps P positive.
+    slack = 2.0 * P.shape[0] * jnp.finfo(P.dtype).eps * diagonal(removed)
+    return Gain(HPH, L, K, symmetric(P) - removed + diagonal_matrix(slack)), HP, L_inv
+
+
+@jax.custom_vjp
+def gain(P: Covariances, H: Jacobians, R: Innovations) -> Gain:
+    """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T.
+
+    With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction.
+    """
+    return _gain(P, H, R)[0]
+
+
+def _gain_forward(P, H, R):
+    out, HP, L_inv = _gain(P, H, R)
+    return out, (H, HP, out.L, L_inv, out.K, out.P)
+
+
+def _gain_backward(saved, bar):
+    # With J = I - K H:  d(P+) = J dP J^T + K dR K^T - K dH P+ - (..)^T
+    #                    dK    = (J dP H^T - K dR + P+ dH^T - K dH P H^T) S^-1
+    # and S reaches L through Cholesky's own rule; every product has rank n_z.
+    H, HP, L, L_inv, K, P_post = saved
+    G = symmetric(bar.P)
+    A = matmul(matmul(bar.K, transpose(L_inv)), L_inv)  # K-bar S^-1
+    S_bar = _cholesky_backward(L, L_inv, bar.L) + bar.HPH
+    Kt, Ht = transpose(K), transpose(H)
+    GK = matmul(G, K)
+    KtGK = matmul(Kt, GK)
+    KtA = matmul(Kt, A)
+    # J^T (G J + A H) + H^T S_bar H, with the thin factors multiplied first
+    left = G + matmul(A - GK, H)
+    P_bar = left + matmul(Ht, matmul(S_bar, H) - matmul(Kt, left))
+    R_bar = KtGK - KtA + S_bar - bar.HPH
+    H_bar = matmul(transpose(A) - 2.0 * transpose(GK), P_post) + matmul(
+        S_bar + transpose(S_bar) - KtA, HP
+    )
+    return P_bar, H_bar, R_bar
+
+
+def _cholesky_backward(L, L_inv, L_bar):
+    """S-bar = L^-T Phi(L^T L-bar) L^-1, made symmetric; Phi keeps the lower half, halving the diagonal."""
+    n = L.shape[0]
+    keep = jnp.tril(jnp.ones((n, n), L.dtype)) - 0.5 * jnp.eye(n, dtype=L.dtype)
+    keep = keep.reshape(keep.shape + (1,) * (L.ndim - 2))
+    inner = matmul(transpose(L), L_bar * (keep > 0)) * keep
+    return symmetric(matmul(matmul(transpose(L_inv), inner), L_inv))
+
+
+gain.defvjp(_gain_forward, _gain_backward)
+
+
+@jax.custom_vjp
+def whiten(L: Innovations, nu: Measurements) -> Measurements:
+    """L^-1 nu, by forward substitution."""
+    rows: list[Matrix] = []
+    for i in range(L.shape[0]):
+        rest = nu[i]
+        for k in range(i):
+            rest = rest - L[i, k] * rows[k]
+        rows.append(rest / L[i, i])
+    return jnp.stack(rows)
+
+
+def _whiten_forward(L, nu):
+    white = whiten(L, nu)
+    return white, (L, white)
+
+
+def _whiten_backward(saved, bar):
+    L, white = saved
+    upside_down = transpose(L)[::-1, ::-1]
+    nu_bar = whiten(upside_down, bar[::-1])[::-1]  # L^-T bar, by backward substitution
+    return -nu_bar[:, None] * white[None], nu_bar
+
+
+whiten.defvjp(_whiten_forward, _whiten_backward)
+
+
+def all_finite(x: States, P: Covariances) -> Matrix:
+    """For every record, whether all numbers of its estimate are finite."""
+    rows = 0.0 * x
+    for row in P:
+        rows = rows + 0.0 * row
+    return sum(rows) == 0.0
+
+
+def keep_where(ok: Matrix, values: T, otherwise: T) -> T:
+    """`values` for the records that are well, `otherwise` for the rest.
+
+    A branch, because nearly always all of them are; it `hold`s the values, too.
+    """
+
+    def choose(v, o):
+        return jax.tree.map(lambda a, b: jnp.where(ok, a, b), v, o)
+
+    return jax.lax.cond(jnp.all(ok), lambda v, o: v, choose, values, otherwise)

@@ -1,0 +1,86 @@
+"""The three filters of the paper by name: one recursion, three attenuation rules."""
+
+from typing import Any
+
+from jaxtyping import ArrayLike
+
+from sagewing.errors import InputError
+from sagewing.filters import checks
+from sagewing.filters.recursion import AdaptiveFilter, GainNoise
+from sagewing.filters.rules import Fading, Frozen, Learned, Rule
+from sagewing.models import Model
+
+# Adapted variances never fall below this, whatever their base.
+FLOOR = 1e-10
+
+
+def EKF(model: Model, Q0: ArrayLike, R0: ArrayLike) -> AdaptiveFilter:
+    """The extended Kalman filter: constant Q0 and R0, each a diagonal or a full matrix.
+
+    Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
+    """
+    q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
+    r0, R_off = checks.noise("R0", R0, "n_z", positive=True)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, Frozen(), (1.0, 1.0), FLOOR, "prior")
+
+
+def SageHusa(
+    model: Model,
+    Q0: ArrayLike,
+    R0: ArrayLike,
+    b: float = 0.99,
+    bounds: tuple[float, float] = (0.5, 100.0),
+    gain_noise: GainNoise = "prior",
+) -> AdaptiveFilter:
+    """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
+    if not 0.0 < b < 1.0:
+        raise InputError(f"b is a forgetting factor and must lie between 0 and 1; got {b}.")
+    rule = Fading(checks.as_real("b", b))
+    return _adaptive(model, Q0, R0, rule, bounds, gain_noise)
+
+
+def NDRSageHusa(
+    model: Model,
+    Q0: ArrayLike,
+    R0: ArrayLike,
+    policy: Any,
+    bounds: tuple[float, float] | None = None,
+    gain_noise: GainNoise | None = None,
+) -> AdaptiveFilter:
+    """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
+
+    `bounds` and `gain_noise` default to those that the policy was trained with.
+    """
+    filt = _adaptive(
+        model, Q0, R0, Learned(policy), bounds or policy.bounds, gain_noise or policy.gain_noise
+    )
+    policy.check_sizes(filt.n_x, filt.n_z)
+    return filt
+
+
+def _adaptive(
+    model: Model,
+    Q0: ArrayLike,
+    R0: ArrayLike,
+    rule: Rule,
+    bounds: tuple[float, float],
+    gain_noise: GainNoise,
+) -> AdaptiveFilter:
+    low, high = bounds
+    if not 0.0 <= low <= 1.0 <= high:
+        raise InputError(
+            f"bounds are factors of the base noise with low <= 1 <= high, such as (0.5, 100); got {bounds}."
+        )
+    if gain_noise not in ("prior", "posterior"):
+        raise InputError(f'gain_noise must be "prior" or "posterior"; got {gain_noise!r}.')
+    q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
+    r0, R_off = checks.noise("R0", R0, "n_z", positive=True)
+    for name, rest in (("Q0", Q_off), ("R0", R_off)):
+        if rest is not None:
+            raise InputError(
+                f"An adaptive filter keeps its noise diagonal: give the diagonal of {name} alone, "
+                "or use EKF for a constant full matrix."
+            )
+    return AdaptiveFilter(
+        model, q0, r0, None, None, rule, (float(low), float(high)), FLOOR, gain_noise
+    )

@@ -1,0 +1,202 @@
+"""The recursion that the EKF, the Sage-Husa filter and the NDR-SHKF share: Algorithm 1 of the paper.
+
+Who chooses d_k, and nothing else, tells the three apart: see `rules.py`.
+"""
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from sagewing.filters.kernels import (
+    all_finite,
+    diagonal,
+    diagonal_matrix,
+    gain,
+    hold,
+    keep_where,
+    matvec,
+    propagate,
+    whiten,
+)
+from sagewing.filters.rules import Rule, Seen
+from sagewing.models import Model
+from sagewing.shapes import (
+    XX,
+    Arrived,
+    Attenuations,
+    Covariances,
+    Flags,
+    Inputs,
+    Measurements,
+    States,
+    Steps,
+    Values,
+    X,
+    Z,
+    per_sample,
+)
+
+GainNoise = Literal["prior", "posterior"]
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+class FilterState(NamedTuple):
+    """Everything the filter remembers from one step to the next."""
+
+    x: States
+    P: Covariances
+    q: States
+    r: Measurements
+    memory: Any
+
+
+class Estimate(NamedTuple):
+    """What one step says.
+
+    `ok` is False where the arithmetic overflowed and the step fell back to what it could do; `trace`
+    is what the rule wants training to see.
+    """
+
+    x: States
+    P: Covariances
+    q: States
+    r: Measurements
+    d: Attenuations
+    nis: Values
+    loglik: Values
+    ok: Flags
+    trace: Any
+
+
+class AdaptiveFilter(eqx.Module):
+    """An EKF whose noise covariances are re-estimated as an attenuation rule decides.
+
+    `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonal parts (None: zero).
+    Adapted variances stay within `bounds` times their base and above `floor`. With `gain_noise`
+    "posterior" a step's gain uses the r that the same step has just estimated (the text of the
+    paper's Sage-Husa section), with "prior" the one before it (its Algorithm 1).
+    """
+
+    model: Model
+    q0: X
+    r0: Z
+    Q_off: XX | None
+    R_off: jax.Array | None
+    rule: Rule
+    bounds: tuple[float, float] = eqx.field(static=True)
+    floor: float = eqx.field(static=True)
+    gain_noise: GainNoise = eqx.field(static=True)
+
+    @property
+    def n_x(self) -> int:
+        """The number of states."""
+        return self.q0.size
+
+    @property
+    def n_z(self) -> int:
+        """The number of measured channels."""
+        return self.r0.size
+
+    def init(self, x0: States, P0: Covariances) -> FilterState:
+        """The filter before its first measurement."""
+        q, r = _like(self.q0, x0), _like(self.r0, x0)
+        return FilterState(x0, P0, q, r, self.rule.init(q, r))
+
+    def step(
+        self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
+    ) -> tuple[FilterState, Estimate]:
+        """One prediction over `dt` and one correction by the channels of `z` that arrived."""
+        model = self.model
+        x, P, q, r, memory = state
+
+        # Predict
+        F = per_sample(model.transition_jacobian, x, u, dt)
+        x_pred = per_sample(model.transition, x, u, dt)
+        F, x_pred = hold((F, x_pred))
+        FPF = hold(propagate(F, P))
+        predicted = all_finite(x_pred, FPF)
+        x_pred, FPF = keep_where(predicted, (x_pred, FPF), (x, P))
+        P_pred = FPF + self._Q(q)
+
+        # Innovate. A channel that did not arrive has no row in H and no innovation.
+        H = jnp.where(arrived[:, None], per_sample(model.observe_jacobian, x_pred, u), 0.0)
+        z_hat = per_sample(model.observe, x_pred, u)
+        nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
+        nu = jnp.where(arrived, nu, 0.0)
+
+        H, nu = hold((H, nu))
+
+        # One Cholesky, gain
+        HPH, L, K, P_post = gain(P_pred, H, self._R(r, arrived))
+        HPH, L, K, P_post = hold((HPH, L, K, P_post))
+        white = whiten(L, nu)
+        seen = Seen(nu, white, HPH + self._R(r, arrived), L, K, q, r, arrived)
+        d, memory, trace = self.rule(memory, seen)
+
+        # Empirical r, attenuate, bound
+        r_hat = nu**2 - diagonal(HPH)
+        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, self.r0, arrived)
+
+        # Correct, with the noise of now
+        if self.gain_noise == "posterior" or d.inflate_r is not None:
+            r_now = r_next if self.gain_noise == "posterior" else r
+            r_now = r_now if d.inflate_r is None else r_now * d.inflate_r
+            _, _, K, P_post = gain(P_pred, H, self._R(r_now, arrived))
+        step = matvec(K, nu)
+        x_post = per_sample(model.normalize, x_pred + step)
+
+        # Empirical q, attenuate, bound
+        q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
+        q_next = self._attenuate(q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived, axis=0))
+
+        # Nothing but numbers leaves a step
+        nis = sum(white**2)
+        loglik = -0.5 * (nis + sum(2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI))
+        corrected = all_finite(x_post, P_post) & jnp.isfinite(nis)
+        none = jnp.zeros_like(nis)
+        x, P, nis, loglik = keep_where(
+            corrected, (x_post, P_post, nis, loglik), (x_pred, P_pred, none, none)
+        )
+        estimate = Estimate(
+            x, P, q_next, r_next, _joined(d.q, q, d.r, r), nis, loglik, predicted & corrected, trace
+        )
+        return FilterState(x, P, q_next, r_next, memory), estimate
+
+    def _Q(self, q: States) -> Covariances:
+        Q = diagonal_matrix(q)
+        return Q if self.Q_off is None else Q + _like(self.Q_off, q)
+
+    def _R(self, r: Measurements, arrived: Arrived) -> jax.Array:
+        R = diagonal_matrix(jnp.where(arrived, r, 1.0))
+        if self.R_off is None:
+            return R
+        return R + jnp.where(arrived[:, None] & arrived[None], _like(self.R_off, r), 0.0)
+
+    def _attenuate(self, old, empirical, share, scale, base, moved):
+        """(1 - d) old + d empirical, scaled, within the bounds, where something was measured."""
+        new = old if share is None else (1.0 - share) * old + share * empirical
+        new = new if scale is None else new * scale
+        if new is old:
+            return old
+        low, high = self.bounds
+        base = _like(base, old)
+        new = jnp.clip(
+            new, jnp.maximum(low * base, self.floor), jnp.maximum(high * base, self.floor)
+        )
+        return jnp.where(moved & ~jnp.isnan(new), new, old)
+
+
+def _like(a: jax.Array, pattern: jax.Array) -> jax.Array:
+    """`a`, the same for every record of the pattern's batch."""
+    batch = pattern.shape[1:]
+    return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
+
+
+def _joined(d_q, q, d_r, r):
+    """d_k as one vector, zero where nothing is adapted."""
+    return jnp.concatenate(
+        [jnp.zeros_like(q) if d_q is None else d_q, jnp.zeros_like(r) if d_r is None else d_r]
+    )

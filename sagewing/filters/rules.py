@@ -1,0 +1,102 @@
+"""Attenuation rules: who chooses how fast the noise estimates forget.
+
+A rule sees what a step knows (`Seen`) and its own memory, and decides (`Attenuation`). The recursion
+does the rest, the same for every rule.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from sagewing.shapes import Arrived, Gains, Innovations, Measurements, States
+
+
+class Seen(NamedTuple):
+    """What a rule may look at: the innovation and the gain that the noise estimates so far give.
+
+    A channel that did not arrive has zero in `nu`, in `white` and in its column of `K`, and a unit
+    variance in `S`.
+    """
+
+    nu: Measurements
+    white: Measurements
+    S: Innovations
+    L: Innovations
+    K: Gains
+    q: States
+    r: Measurements
+    arrived: Arrived
+
+
+class Attenuation(NamedTuple):
+    """What a rule decides at one step; `None` leaves things as they are.
+
+    `q` and `r` are the shares of the empirical estimates taken into the remembered ones, the d_k of
+    the paper. `scale_q` and `scale_r` multiply what is remembered; `inflate_r` multiplies the noise
+    used in this step's gain and is forgotten.
+    """
+
+    q: States | None = None
+    r: Measurements | None = None
+    scale_q: States | None = None
+    scale_r: Measurements | None = None
+    inflate_r: Measurements | None = None
+
+
+class Rule(Protocol):
+    """The interface of an attenuation rule."""
+
+    def init(self, q: States, r: Measurements) -> Any:
+        """The memory before the first step, for noise of these shapes."""
+        ...
+
+    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
+        """The decision, the memory after it, and what training wants to see of the step."""
+        ...
+
+
+class Frozen(eqx.Module):
+    """d = 0: the noise stays what the user said. The EKF."""
+
+    def init(self, q: States, r: Measurements) -> None:
+        """Nothing to remember."""
+        return None
+
+    def __call__(self, memory: None, seen: Seen) -> tuple[Attenuation, None, None]:
+        """Nothing to decide."""
+        return Attenuation(), None, None
+
+
+class Fading(eqx.Module):
+    """d = (1 - b) / (1 - b^(k+1)) for all channels, k = 1 at the first measurement. Sage-Husa."""
+
+    b: jax.Array
+
+    def init(self, q: States, r: Measurements) -> jax.Array:
+        """k, the number of measurements so far."""
+        return jnp.zeros_like(q[0])
+
+    def __call__(self, memory: jax.Array, seen: Seen) -> tuple[Attenuation, jax.Array, None]:
+        """One more measurement, if one came."""
+        k = memory + jnp.any(seen.arrived, axis=0)
+        d = (1.0 - self.b) / (1.0 - self.b ** (jnp.maximum(k, 1.0) + 1.0))
+        return Attenuation(q=d + jnp.zeros_like(seen.q), r=d + jnp.zeros_like(seen.r)), k, None
+
+
+class Learned(eqx.Module):
+    """d = policy(what is seen). The NDR-SHKF.
+
+    A policy has `init(q, r)` and `__call__(memory, seen)` like a rule.
+    """
+
+    policy: Any
+
+    def init(self, q: States, r: Measurements) -> Any:
+        """The policy's memory."""
+        return self.policy.init(q, r)
+
+    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
+        """The policy's decision."""
+        return self.policy(memory, seen)

@@ -1,0 +1,93 @@
+"""A filter over whole records: one compiled program for a record, or for a batch of them."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Bool, Float
+
+from sagewing.filters import checks
+
+
+class Result(NamedTuple):
+    """The estimates of a run, batch (if any) and time first; `state` continues it in `run_from`.
+
+    `x`, `P` are corrected estimates, `q`, `r` the noise variances after each step, `d` the shares
+    [d_q, d_r] by which they were adapted, `nis` the normalised innovation squared, `loglik` the
+    log-likelihood of each measurement. `ok` is False at a step whose arithmetic overflowed, where the
+    filter fell back to its prediction.
+    """
+
+    x: Float[Array, "*batch T n_x"]
+    P: Float[Array, "*batch T n_x n_x"]
+    q: Float[Array, "*batch T n_x"]
+    r: Float[Array, "*batch T n_z"]
+    d: Float[Array, "*batch T n_d"]
+    nis: Float[Array, "*batch T"]
+    loglik: Float[Array, "*batch T"]
+    ok: Bool[Array, "*batch T"]
+    state: Any
+
+
+def run(
+    filt: Any,
+    x0: ArrayLike,
+    P0: ArrayLike,
+    z: ArrayLike,
+    u: ArrayLike | None = None,
+    dt: ArrayLike = 0.01,
+    mask: ArrayLike | None = None,
+) -> Result:
+    """Filter one record z [T, n_z], or a batch of them [B, T, n_z] in one compiled program.
+
+    `x0`, `P0`, `u` and `dt` may be shared by the batch or have one entry for each record. A channel
+    is absent where `mask` is False or z is not finite; a step without any is a prediction.
+
+    Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
+    """
+    record = checks.Record(filt.n_z, z, u, dt, mask)
+    state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
+    return _result(filt, state, record)
+
+
+def run_from(
+    filt: Any,
+    state: Any,
+    z: ArrayLike,
+    u: ArrayLike | None = None,
+    dt: ArrayLike = 0.01,
+    mask: ArrayLike | None = None,
+) -> Result:
+    """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
+    return _result(filt, state, checks.Record(filt.n_z, z, u, dt, mask))
+
+
+def _result(filt: Any, state: Any, record: checks.Record) -> Result:
+    state, estimates = _scan(filt, state, record.z, record.u, record.dt, record.arrived)
+    return Result(*estimates, state=state)
+
+
+@eqx.filter_jit
+def _scan(filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> tuple[Any, Any]:
+    one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[1:2], u.dtype)
+    checks.model_shapes(filt.model, filt.n_x, filt.n_z, one_u, jax.ShapeDtypeStruct((), dt.dtype))
+    state, estimates = scan(filt, state, z, u, dt, arrived)
+    estimates = estimates[:-1]  # the trace is training's
+    if z.ndim == 3:
+        estimates = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), estimates)
+    return state, estimates
+
+
+def scan(
+    filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any, *, remat: bool = False
+) -> tuple[Any, Any]:
+    """The steps of a record, time first and batch last: what `run` compiles and training differentiates.
+
+    `remat` computes a step again in the backward pass instead of storing all of it.
+    """
+
+    def step(state: Any, inputs: Any) -> tuple[Any, Any]:
+        return filt.step(state, *inputs)
+
+    return jax.lax.scan(jax.checkpoint(step) if remat else step, state, (z, u, dt, arrived))

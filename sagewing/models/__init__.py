@@ -1,0 +1,10 @@
+"""Systems: what a user writes, and examples of it."""
+
+from sagewing.models.angles import wrap_angle
+from sagewing.models.constant_velocity import ConstantVelocity
+from sagewing.models.continuous import ContinuousModel
+from sagewing.models.lorenz import Lorenz
+from sagewing.models.model import Model
+from sagewing.models.rossler import Rossler
+
+__all__ = ["ConstantVelocity", "ContinuousModel", "Lorenz", "Model", "Rossler", "wrap_angle"]

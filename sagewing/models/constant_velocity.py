@@ -1,0 +1,25 @@
+"""A point that moves on a line, a plane or in space, seen by a position sensor.
+
+This is the file to copy for a model of your own.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from sagewing.models.model import Model
+from sagewing.shapes import Input, Scalar, X, Z
+
+
+class ConstantVelocity(Model):
+    """State: `axes` positions, then `axes` velocities. Measured: the positions."""
+
+    axes: int = eqx.field(static=True, default=2)
+
+    def transition(self, x: X, u: Input, dt: Scalar) -> X:
+        """The position moves on, the velocity stays."""
+        position, velocity = x[: self.axes], x[self.axes :]
+        return jnp.concatenate([position + dt * velocity, velocity])
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The position."""
+        return x[: self.axes]

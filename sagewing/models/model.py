@@ -1,0 +1,41 @@
+"""What a user writes to describe a system: how it moves and what its sensors see."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+
+from sagewing.shapes import XX, ZX, Input, Scalar, X, Z
+
+
+class Model(eqx.Module):
+    """A system for one record: `transition` is f, `observe` is h, and nothing else is required.
+
+    Override the other methods where the system needs them: `innovation` for angles that wrap,
+    `normalize` for a state on a manifold (a unit quaternion), the Jacobians where a closed form is
+    faster than automatic differentiation. Parameters are fields. A model knows no noise.
+    """
+
+    @abstractmethod
+    def transition(self, x: X, u: Input, dt: Scalar) -> X:
+        """The state `dt` seconds after `x` under the input `u` (None for a system without one)."""
+
+    @abstractmethod
+    def observe(self, x: X, u: Input) -> Z:
+        """What the sensors would read in state `x`."""
+
+    def innovation(self, z: Z, z_hat: Z) -> Z:
+        """The difference between a measurement and its prediction."""
+        return z - z_hat
+
+    def normalize(self, x: X) -> X:
+        """The state brought back to where states live, after a correction."""
+        return x
+
+    def transition_jacobian(self, x: X, u: Input, dt: Scalar) -> XX:
+        """F, the derivative of `transition` by the state."""
+        return jax.jacfwd(self.transition)(x, u, dt)
+
+    def observe_jacobian(self, x: X, u: Input) -> ZX:
+        """H, the derivative of `observe` by the state."""
+        return jax.jacfwd(self.observe)(x, u)

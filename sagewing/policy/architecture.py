@@ -1,0 +1,50 @@
+"""The sizes of a policy network."""
+
+from dataclasses import dataclass
+
+from sagewing.errors import InputError
+from sagewing.policy.features import FEATURES, FeatureName
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes of a network; the defaults are the paper's for the chaotic systems."""
+
+    n_x: int
+    n_z: int
+    features: FeatureName = "whitened"
+    clip: float = 10.0
+    depth: int = 3
+    hidden: int = 32
+    encoder: tuple[int, ...] = (32, 16)
+    context: tuple[int, ...] = (32, 32)
+    head: tuple[int, ...] = (16, 16)
+    decoder: tuple[int, ...] = (16, 32)
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that make no network."""
+        if self.features not in FEATURES:
+            raise InputError(
+                f"features must be one of {', '.join(FEATURES)}; got {self.features!r}."
+            )
+        for name in ("encoder", "context", "head", "decoder"):
+            sizes = getattr(self, name)
+            if not sizes or min(sizes) < 1:
+                raise InputError(
+                    f"{name} needs at least one layer of at least one neuron; got {sizes}."
+                )
+        for name in ("n_x", "n_z", "depth", "hidden"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if not self.clip > 0.0:
+            raise InputError(f"clip must be positive; got {self.clip}.")
+
+    @property
+    def n_y(self) -> int:
+        """The number of features."""
+        return FEATURES[self.features].size(self.n_x, self.n_z)
+
+    @classmethod
+    def flight(cls, n_x: int = 19, n_z: int = 6) -> "Architecture":
+        """The paper's sizes for the UAV: the same core and a wider head."""
+        return cls(n_x=n_x, n_z=n_z, head=(32, 32))

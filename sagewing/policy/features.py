@@ -1,0 +1,52 @@
+"""What the network is fed: the four input representations of the paper's Table 3."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sagewing.filters.kernels import diagonal
+from sagewing.filters.rules import Seen
+
+Features = Float[Array, "n_y *batch"]
+FeatureName = Literal["whitened", "raw", "whitened-no-log", "nis"]
+
+
+def _vec(K: Float[Array, "n_x n_z *batch"]) -> Features:
+    return K.reshape((-1, *K.shape[2:]))
+
+
+def whitened(seen: Seen) -> Features:
+    """The whitened innovation, the logarithm of L's diagonal, the gain: the paper's choice."""
+    return jnp.concatenate([seen.white, jnp.log(diagonal(seen.L)), _vec(seen.K)])
+
+
+def raw(seen: Seen) -> Features:
+    """The innovation, its predicted variances, the gain."""
+    return jnp.concatenate([seen.nu, diagonal(seen.S), _vec(seen.K)])
+
+
+def whitened_no_log(seen: Seen) -> Features:
+    """The whitened innovation and the gain."""
+    return jnp.concatenate([seen.white, _vec(seen.K)])
+
+
+def nis(seen: Seen) -> Features:
+    """The normalised innovation squared and the gain."""
+    return jnp.concatenate([jnp.sum(seen.white**2, axis=0, keepdims=True), _vec(seen.K)])
+
+
+class FeatureSet(NamedTuple):
+    """A representation and its length for a model of n_x states and n_z channels."""
+
+    build: Callable[[Seen], Features]
+    size: Callable[[int, int], int]
+
+
+FEATURES: dict[str, FeatureSet] = {
+    "whitened": FeatureSet(whitened, lambda n_x, n_z: 2 * n_z + n_x * n_z),
+    "raw": FeatureSet(raw, lambda n_x, n_z: 2 * n_z + n_x * n_z),
+    "whitened-no-log": FeatureSet(whitened_no_log, lambda n_x, n_z: n_z + n_x * n_z),
+    "nis": FeatureSet(nis, lambda n_x, n_z: 1 + n_x * n_z),
+}

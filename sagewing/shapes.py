@@ -1,0 +1,53 @@
+"""The names of array shapes, said once.
+
+Inside the package the record's batch, if there is one, is the LAST axis: a state is `[n_x]` or
+`[n_x, B]`, a covariance `[n_x, n_x]` or `[n_x, n_x, B]`. The arithmetic of small matrices then runs
+over long contiguous vectors, and the same lines serve one record and ten thousand.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+Scalar = Float[Array, ""]
+Count = Int[Array, ""]
+
+# One record, as a user's model sees it.
+X = Float[Array, "n_x"]
+Z = Float[Array, "n_z"]
+XX = Float[Array, "n_x n_x"]
+ZX = Float[Array, "n_z n_x"]
+Input = Float[Array, "n_u"] | None
+
+# One record or a batch of them, as a filter sees it.
+States = Float[Array, "n_x *batch"]
+Measurements = Float[Array, "n_z *batch"]
+Inputs = Float[Array, "n_u *batch"] | None
+Covariances = Float[Array, "n_x n_x *batch"]
+Innovations = Float[Array, "n_z n_z *batch"]
+Jacobians = Float[Array, "n_z n_x *batch"]
+Gains = Float[Array, "n_x n_z *batch"]
+Attenuations = Float[Array, "n_d *batch"]
+Values = Float[Array, "*batch"]
+Arrived = Bool[Array, "n_z *batch"]
+Flags = Bool[Array, "*batch"]
+Steps = Float[Array, ""] | Float[Array, "batch"]
+
+
+def real_dtype() -> jnp.dtype:
+    """float32, or float64 where the caller has switched JAX to 64 bits."""
+    return jnp.result_type(float)
+
+
+def per_sample(fn: Callable[..., Any], *args: Any) -> Any:
+    """Call `fn`, written for one record, on one record or on a batch in the last axis.
+
+    The first argument decides: a vector is one record. `None` and scalars are shared by the batch.
+    """
+    if args[0].ndim == 1:
+        return fn(*args)
+    axes = tuple(None if a is None or jnp.ndim(a) == 0 else -1 for a in args)
+    return jax.vmap(fn, in_axes=axes, out_axes=-1)(*args)
