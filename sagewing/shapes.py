@@ -5,14 +5,18 @@ Inside the package the record's batch, if there is one, is the LAST axis: a stat
 over long contiguous vectors, and the same lines serve one record and ten thousand.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
+
+# What a caller may give where numbers are wanted.
+Numbers = ArrayLike | Sequence[Any]
 
 Scalar = Float[Array, ""]
+Duration = Float[Array, ""] | float
 Count = Int[Array, ""]
 
 # One record, as a user's model sees it.

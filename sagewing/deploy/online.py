@@ -7,12 +7,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import Estimate
-from sagewing.shapes import real_dtype
+from sagewing.shapes import Numbers, real_dtype
 
 
 class Online:
@@ -21,7 +21,7 @@ class Online:
     Example: `online = sw.Online(filt, x0, P0); x, P = online.step(z_k, u_k, dt)`
     """
 
-    def __init__(self, filt: Any, x0: ArrayLike, P0: ArrayLike):
+    def __init__(self, filt: Any, x0: Numbers, P0: Numbers):
         self._n_z = filt.n_z
         arrays, static = eqx.partition(filt, eqx.is_array)
         # A plain tuple of arrays crosses into the compiled program much faster than a module does.
@@ -32,10 +32,10 @@ class Online:
 
     def step(
         self,
-        z: ArrayLike | None,
-        u: ArrayLike | None = None,
+        z: Numbers | None,
+        u: Numbers | None = None,
         dt: float = 0.01,
-        mask: ArrayLike | None = None,
+        mask: Numbers | None = None,
     ) -> tuple[Float[Array, "n_x"], Float[Array, "n_x n_x"]]:
         """The estimate `dt` seconds after the last one; `z=None` says that nothing was measured.
 

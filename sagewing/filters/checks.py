@@ -4,19 +4,20 @@ Values are looked at where they are known; under a transformation of JAX only sh
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
 from sagewing.models import Model
-from sagewing.shapes import real_dtype
+from sagewing.shapes import Numbers, real_dtype
 
 
-def as_real(name: str, value: ArrayLike) -> Float[Array, "..."]:
+def as_real(name: str, value: Numbers) -> Float[Array, "..."]:
     """`value` as an array of the working precision."""
     try:
         return jnp.asarray(value, real_dtype())
@@ -31,9 +32,9 @@ def _known(a: jax.Array) -> np.ndarray | None:
 
 
 def noise(
-    name: str, value: ArrayLike, size: str, *, positive: bool
+    name: str, value: Numbers, size: str, *, positive: bool
 ) -> tuple[Float[Array, "n"], Float[Array, "n n"] | None]:
-    """A covariance given as a diagonal or a matrix: its diagonal, and the rest of it if there is any."""
+    """A covariance given as a diagonal or a matrix: its diagonal, and the rest if there is any."""
     a = as_real(name, value)
     if a.ndim not in (1, 2) or (a.ndim == 2 and a.shape[0] != a.shape[1]) or a.size == 0:
         raise InputError(
@@ -65,6 +66,18 @@ def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
     return 0.0 if abs(smallest) < 1e-9 * scale else smallest
 
 
+def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
+    """Whether the settings of an adaptive filter make sense."""
+    low, high = bounds
+    if not 0.0 <= low <= 1.0 <= high:
+        raise InputError(
+            "bounds are factors of the base noise with low <= 1 <= high, such as (0.5, 100); "
+            f"got {bounds}."
+        )
+    if gain_noise not in ("prior", "posterior"):
+        raise InputError(f'gain_noise must be "prior" or "posterior"; got {gain_noise!r}.')
+
+
 def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
     """Whether f and h return what the sizes of Q0 and R0 promise."""
     x = jax.ShapeDtypeStruct((n_x,), real_dtype())
@@ -94,7 +107,7 @@ def _expect(
 
 
 def start(
-    n_x: int, x0: ArrayLike, P0: ArrayLike, batch: tuple[int, ...]
+    n_x: int, x0: Numbers, P0: Numbers, batch: tuple[int, ...]
 ) -> tuple[Float[Array, "n_x *batch"], Float[Array, "n_x n_x *batch"]]:
     """x0 and P0 of one record or of a batch (leading axis), checked; batch in the last axis."""
     x, P = as_real("x0", x0), as_real("P0", P0)
@@ -130,63 +143,50 @@ def _either(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
     return f"{shape} or {(*batch, *shape)}" if batch else f"{shape}"
 
 
-class Record:
-    """The inputs of a run, checked, time first and batch last."""
+class Record(NamedTuple):
+    """The inputs of a run as the caller gave them, batch (if any) and time first, checked."""
 
-    def __init__(
-        self,
-        n_z: int,
-        z: ArrayLike,
-        u: ArrayLike | None,
-        dt: ArrayLike,
-        mask: ArrayLike | None,
-    ):
-        z = as_real("z", z)
-        if z.ndim not in (2, 3) or z.shape[-1] != n_z:
-            raise InputError(
-                f"z must have shape (T, {n_z}) or (batch, T, {n_z}), because R0 says n_z = {n_z}; "
-                f"got {z.shape}."
-            )
-        *batch, T, _ = z.shape
-        self.batch, self.T = tuple(batch), T
-        self.u = None if u is None else self._spread("u", as_real("u", u))
-        dt = as_real("dt", dt)
-        if dt.shape not in ((), (T,), (*batch, T)):
-            raise InputError(
-                f"dt must be a number, or have shape {_either((T,), self.batch)}; got {dt.shape}."
-            )
-        known = _known(dt)
-        if known is not None and not np.all(np.isfinite(known) & (known >= 0.0)):
-            raise InputError("dt must be finite and not negative at every step.")
-        self.dt = jnp.moveaxis(dt, 0, -1) if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
-        arrived = jnp.isfinite(z)
-        if mask is not None:
-            arrived = arrived & self._mask(jnp.asarray(mask), z.shape)
-        self.z = self._time_first(jnp.where(arrived, z, 0.0))
-        self.arrived = self._time_first(arrived)
+    z: Float[Array, "*batch T n_z"]
+    u: Float[Array, "*batch T n_u"] | Float[Array, "T n_u"] | None
+    dt: Float[Array, "*batch T"] | Float[Array, "T"] | Float[Array, ""]
+    mask: Bool[Array, "*batch T n_z"] | None
 
-    def _time_first(self, a: jax.Array) -> jax.Array:
-        return jnp.moveaxis(a, 0, -1) if self.batch else a
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The batch's size, or nothing for a single record."""
+        return self.z.shape[:-2]
 
-    def _spread(self, name: str, a: jax.Array) -> jax.Array:
-        shapes = (
-            (self.T, a.shape[-1] if a.ndim else 0),
-            (*self.batch, self.T, a.shape[-1] if a.ndim else 0),
-        )
-        if a.shape not in shapes:
-            expected = " or ".join(
-                str((*s[:-1], "n_u")).replace("'", "") for s in dict.fromkeys(shapes)
-            )
-            raise InputError(f"{name} must have shape {expected}; got {a.shape}.")
-        return self._time_first(jnp.broadcast_to(a, (*self.batch, *a.shape[-2:])))
 
-    def _mask(self, mask: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        for fits in dict.fromkeys([shape, shape[:-1], shape[-2:], shape[-2:-1]]):
-            if mask.shape == fits:
-                per_channel = fits[-1:] == shape[-1:] and fits in (shape, shape[-2:])
-                return jnp.broadcast_to(mask if per_channel else mask[..., None], shape).astype(
-                    bool
-                )
+def record(n_z: int, z: Numbers, u: Numbers | None, dt: Numbers, mask: Numbers | None) -> Record:
+    """The inputs of a run, checked."""
+    z = as_real("z", z)
+    if z.ndim not in (2, 3) or z.shape[-1] != n_z:
         raise InputError(
-            f"mask must have one entry per step {shape[:-1]} or per channel {shape}; got {mask.shape}."
+            f"z must have shape (T, {n_z}) or (batch, T, {n_z}), because R0 says n_z = {n_z}; "
+            f"got {z.shape}."
         )
+    *batch, T, _ = z.shape
+    dt = as_real("dt", dt)
+    if dt.shape not in ((), (T,), (*batch, T)):
+        expected = _either((T,), tuple(batch))
+        raise InputError(f"dt must be a number or have shape {expected}; got {dt.shape}.")
+    known = _known(dt)
+    if known is not None and not np.all(np.isfinite(known) & (known >= 0.0)):
+        raise InputError("dt must be finite and not negative at every step.")
+    if u is not None:
+        u = as_real("u", u)
+        if u.ndim < 2 or u.shape[:-1] not in ((T,), (*batch, T)):
+            expected = f"({T}, n_u)" + (f" or ({batch[0]}, {T}, n_u)" if batch else "")
+            raise InputError(f"u must have shape {expected}; got {u.shape}.")
+    return Record(z, u, dt, None if mask is None else _mask(jnp.asarray(mask, bool), z.shape))
+
+
+def _mask(mask: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    if mask.shape in (shape, shape[-2:]):
+        return jnp.broadcast_to(mask, shape)
+    if mask.shape in (shape[:-1], shape[-2:-1]):
+        return jnp.broadcast_to(mask[..., None], shape)
+    raise InputError(
+        f"mask must have one entry for each step, shape {shape[:-1]}, or for each channel, "
+        f"shape {shape}; got {mask.shape}."
+    )

@@ -1,10 +1,9 @@
 """The linear algebra of small matrices, batch in the last axis.
 
-Plain names for the few products a Kalman filter needs. A product is an explicit sum over the inner
-index, which XLA turns into one loop over the batch; a reduction over a leading axis, or LAPACK called
-per record, is several times slower. The two products through which training differentiates have
-hand-written derivatives, because XLA would otherwise fuse the chain of products and compute its
-links again and again.
+Plain names for the few products a Kalman filter needs. A product is an explicit sum over the
+inner index, which XLA turns into one loop over the batch; a reduction over a leading axis, or
+LAPACK called per record, is several times slower. Derivatives are written by hand, because the
+automatic ones scatter, pad and reduce where a product would do.
 """
 
 from typing import NamedTuple, TypeVar
@@ -13,12 +12,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.shapes import Covariances, Gains, Innovations, Jacobians, Measurements, States
+from sagewing.shapes import Covariances, Flags, Gains, Innovations, Jacobians, Measurements, States
 
 Matrix = Float[Array, "..."]
 T = TypeVar("T")
 
-# Above this size the unrolled sums would compile slowly and gain nothing: library routines take over.
+# Beyond this size unrolled sums compile slowly and gain nothing: library routines take over.
 UNROLLED_SIZE = 24
 
 
@@ -26,9 +25,9 @@ UNROLLED_SIZE = 24
 def hold(values: T) -> T:
     """The same values, computed once.
 
-    XLA fuses cheap arithmetic into everything that uses it and so repeats it; it does not fuse across
-    a branch. This one is on whether a number is a number, which no compiler can know, and both of its
-    sides give the values back.
+    XLA fuses cheap arithmetic into everything that uses it, and so repeats it; it does not fuse
+    across a branch. This one is on whether a number is a number, which no compiler can know, and
+    both of its sides give the values back.
     """
     return _hold(values)
 
@@ -64,7 +63,7 @@ def _matmul(A, B):
     inner = A.shape[1]
     if inner > UNROLLED_SIZE:
         return jnp.einsum("ij...,jk...->ik...", A, B)
-    if inner > 4:
+    if inner > 4:  # every entry is read `inner` times
         A, B = hold((A, B))
     total = A[:, 0, None] * B[None, 0]
     for j in range(1, inner):
@@ -173,7 +172,7 @@ def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Matrix, M
     W = matmul(L_inv, HP)
     K = matmul(transpose(W), L_inv)
     removed = matmul(transpose(W), W)
-    # The subtraction loses up to about n ulps of what it removes; giving those back keeps P positive.
+    # The subtraction loses about n ulps of what it removes; giving them back keeps P positive.
     slack = 2.0 * P.shape[0] * jnp.finfo(P.dtype).eps * diagonal(removed)
     return Gain(HPH, L, K, symmetric(P) - removed + diagonal_matrix(slack)), HP, L_inv
 
@@ -215,7 +214,7 @@ def _gain_backward(saved, bar):
 
 
 def _cholesky_backward(L, L_inv, L_bar):
-    """S-bar = L^-T Phi(L^T L-bar) L^-1, made symmetric; Phi keeps the lower half, halving the diagonal."""
+    """S-bar = L^-T Phi(L^T L-bar) L^-1; Phi keeps the lower triangle and half of the diagonal."""
     n = L.shape[0]
     keep = jnp.tril(jnp.ones((n, n), L.dtype)) - 0.5 * jnp.eye(n, dtype=L.dtype)
     keep = keep.reshape(keep.shape + (1,) * (L.ndim - 2))
@@ -253,15 +252,15 @@ def _whiten_backward(saved, bar):
 whiten.defvjp(_whiten_forward, _whiten_backward)
 
 
-def all_finite(x: States, P: Covariances) -> Matrix:
+def all_finite(x: States, P: Covariances) -> Flags:
     """For every record, whether all numbers of its estimate are finite."""
     rows = 0.0 * x
     for row in P:
         rows = rows + 0.0 * row
-    return sum(rows) == 0.0
+    return sum(rows, jnp.zeros_like(x[0])) == 0.0
 
 
-def keep_where(ok: Matrix, values: T, otherwise: T) -> T:
+def keep_where(ok: Flags, values: T, otherwise: T) -> T:
     """`values` for the records that are well, `otherwise` for the rest.
 
     A branch, because nearly always all of them are; it `hold`s the values, too.

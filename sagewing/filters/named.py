@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from jaxtyping import ArrayLike
-
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import AdaptiveFilter, GainNoise
 from sagewing.filters.rules import Fading, Frozen, Learned, Rule
 from sagewing.models import Model
+from sagewing.shapes import Numbers
 
 # Adapted variances never fall below this, whatever their base.
 FLOOR = 1e-10
 
 
-def EKF(model: Model, Q0: ArrayLike, R0: ArrayLike) -> AdaptiveFilter:
+def EKF(model: Model, Q0: Numbers, R0: Numbers) -> AdaptiveFilter:
     """The extended Kalman filter: constant Q0 and R0, each a diagonal or a full matrix.
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
@@ -26,8 +25,8 @@ def EKF(model: Model, Q0: ArrayLike, R0: ArrayLike) -> AdaptiveFilter:
 
 def SageHusa(
     model: Model,
-    Q0: ArrayLike,
-    R0: ArrayLike,
+    Q0: Numbers,
+    R0: Numbers,
     b: float = 0.99,
     bounds: tuple[float, float] = (0.5, 100.0),
     gain_noise: GainNoise = "prior",
@@ -41,8 +40,8 @@ def SageHusa(
 
 def NDRSageHusa(
     model: Model,
-    Q0: ArrayLike,
-    R0: ArrayLike,
+    Q0: Numbers,
+    R0: Numbers,
     policy: Any,
     bounds: tuple[float, float] | None = None,
     gain_noise: GainNoise | None = None,
@@ -60,19 +59,13 @@ def NDRSageHusa(
 
 def _adaptive(
     model: Model,
-    Q0: ArrayLike,
-    R0: ArrayLike,
+    Q0: Numbers,
+    R0: Numbers,
     rule: Rule,
     bounds: tuple[float, float],
     gain_noise: GainNoise,
 ) -> AdaptiveFilter:
-    low, high = bounds
-    if not 0.0 <= low <= 1.0 <= high:
-        raise InputError(
-            f"bounds are factors of the base noise with low <= 1 <= high, such as (0.5, 100); got {bounds}."
-        )
-    if gain_noise not in ("prior", "posterior"):
-        raise InputError(f'gain_noise must be "prior" or "posterior"; got {gain_noise!r}.')
+    checks.adaptation(bounds, gain_noise)
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
     r0, R_off = checks.noise("R0", R0, "n_z", positive=True)
     for name, rest in (("Q0", Q_off), ("R0", R_off)):
@@ -82,5 +75,5 @@ def _adaptive(
                 "or use EKF for a constant full matrix."
             )
     return AdaptiveFilter(
-        model, q0, r0, None, None, rule, (float(low), float(high)), FLOOR, gain_noise
+        model, q0, r0, None, None, rule, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise
     )

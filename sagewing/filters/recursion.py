@@ -1,4 +1,4 @@
-"""The recursion that the EKF, the Sage-Husa filter and the NDR-SHKF share: Algorithm 1 of the paper.
+"""The recursion of the EKF, the Sage-Husa filter and the NDR-SHKF: Algorithm 1 of the paper.
 
 Who chooses d_k, and nothing else, tells the three apart: see `rules.py`.
 """
@@ -56,8 +56,8 @@ class FilterState(NamedTuple):
 class Estimate(NamedTuple):
     """What one step says.
 
-    `ok` is False where the arithmetic overflowed and the step fell back to what it could do; `trace`
-    is what the rule wants training to see.
+    `ok` is False where the arithmetic overflowed and the step fell back to what it could do;
+    `trace` is what the rule wants training to see.
     """
 
     x: States
@@ -74,10 +74,10 @@ class Estimate(NamedTuple):
 class AdaptiveFilter(eqx.Module):
     """An EKF whose noise covariances are re-estimated as an attenuation rule decides.
 
-    `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonal parts (None: zero).
+    `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonals (None: zero).
     Adapted variances stay within `bounds` times their base and above `floor`. With `gain_noise`
     "posterior" a step's gain uses the r that the same step has just estimated (the text of the
-    paper's Sage-Husa section), with "prior" the one before it (its Algorithm 1).
+    paper's Sage-Husa section), with "prior" the one before it (the paper's Algorithm 1).
     """
 
     model: Model
@@ -153,10 +153,10 @@ class AdaptiveFilter(eqx.Module):
         q_next = self._attenuate(q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived, axis=0))
 
         # Nothing but numbers leaves a step
-        nis = sum(white**2)
-        loglik = -0.5 * (nis + sum(2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI))
+        none = jnp.zeros_like(nu[0])
+        nis = sum(white**2, none)
+        loglik = -0.5 * sum(white**2 + 2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI, none)
         corrected = all_finite(x_post, P_post) & jnp.isfinite(nis)
-        none = jnp.zeros_like(nis)
         x, P, nis, loglik = keep_where(
             corrected, (x_post, P_post, nis, loglik), (x_pred, P_pred, none, none)
         )

@@ -1,10 +1,10 @@
 """Attenuation rules: who chooses how fast the noise estimates forget.
 
-A rule sees what a step knows (`Seen`) and its own memory, and decides (`Attenuation`). The recursion
-does the rest, the same for every rule.
+A rule sees what a step knows (`Seen`) and its own memory, and decides (`Attenuation`). The
+recursion does the rest, the same for every rule.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -45,6 +45,7 @@ class Attenuation(NamedTuple):
     inflate_r: Measurements | None = None
 
 
+@runtime_checkable
 class Rule(Protocol):
     """The interface of an attenuation rule."""
 

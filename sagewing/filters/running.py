@@ -5,18 +5,19 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from sagewing.filters import checks
+from sagewing.shapes import Numbers
 
 
 class Result(NamedTuple):
-    """The estimates of a run, batch (if any) and time first; `state` continues it in `run_from`.
+    """The estimates of a run, batch (if any) and time first; `run_from` goes on from `state`.
 
     `x`, `P` are corrected estimates, `q`, `r` the noise variances after each step, `d` the shares
     [d_q, d_r] by which they were adapted, `nis` the normalised innovation squared, `loglik` the
-    log-likelihood of each measurement. `ok` is False at a step whose arithmetic overflowed, where the
-    filter fell back to its prediction.
+    log-likelihood of each measurement. `ok` is False at a step whose arithmetic overflowed, where
+    the filter fell back to its prediction.
     """
 
     x: Float[Array, "*batch T n_x"]
@@ -32,12 +33,12 @@ class Result(NamedTuple):
 
 def run(
     filt: Any,
-    x0: ArrayLike,
-    P0: ArrayLike,
-    z: ArrayLike,
-    u: ArrayLike | None = None,
-    dt: ArrayLike = 0.01,
-    mask: ArrayLike | None = None,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
 ) -> Result:
     """Filter one record z [T, n_z], or a batch of them [B, T, n_z] in one compiled program.
 
@@ -46,35 +47,40 @@ def run(
 
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
-    record = checks.Record(filt.n_z, z, u, dt, mask)
-    state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
-    return _result(filt, state, record)
+    batch = checks.record(filt.n_z, z, u, dt, mask).batch
+    start = filt.init(*checks.start(filt.n_x, x0, P0, batch))
+    return run_from(filt, start, z, u, dt, mask)
 
 
 def run_from(
     filt: Any,
     state: Any,
-    z: ArrayLike,
-    u: ArrayLike | None = None,
-    dt: ArrayLike = 0.01,
-    mask: ArrayLike | None = None,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
 ) -> Result:
     """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
-    return _result(filt, state, checks.Record(filt.n_z, z, u, dt, mask))
-
-
-def _result(filt: Any, state: Any, record: checks.Record) -> Result:
-    state, estimates = _scan(filt, state, record.z, record.u, record.dt, record.arrived)
+    state, estimates = _scan(filt, state, checks.record(filt.n_z, z, u, dt, mask))
     return Result(*estimates, state=state)
 
 
 @eqx.filter_jit
-def _scan(filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> tuple[Any, Any]:
-    one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[1:2], u.dtype)
+def _scan(filt: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
+    z, u, dt, mask = record
+    *batch, T, _ = z.shape
+    arrived = jnp.isfinite(z) if mask is None else jnp.isfinite(z) & mask
+    z = jnp.where(arrived, z, 0.0)
+    if u is not None:
+        u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
+    one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
     checks.model_shapes(filt.model, filt.n_x, filt.n_z, one_u, jax.ShapeDtypeStruct((), dt.dtype))
+    if batch:  # from here on it is the last axis
+        z, u, arrived = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), (z, u, arrived))
+    dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
     state, estimates = scan(filt, state, z, u, dt, arrived)
     estimates = estimates[:-1]  # the trace is training's
-    if z.ndim == 3:
+    if batch:
         estimates = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), estimates)
     return state, estimates
 
@@ -82,9 +88,10 @@ def _scan(filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> tuple
 def scan(
     filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any, *, remat: bool = False
 ) -> tuple[Any, Any]:
-    """The steps of a record, time first and batch last: what `run` compiles and training differentiates.
+    """The steps of a record, time first and batch last.
 
-    `remat` computes a step again in the backward pass instead of storing all of it.
+    This is what `run` compiles and training differentiates; `remat` computes a step again in the
+    backward pass instead of storing all of it.
     """
 
     def step(state: Any, inputs: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from sagewing.models.model import Model
-from sagewing.shapes import Input, Scalar, X, Z
+from sagewing.shapes import Duration, Input, X, Z
 
 
 class ConstantVelocity(Model):
@@ -15,7 +15,7 @@ class ConstantVelocity(Model):
 
     axes: int = eqx.field(static=True, default=2)
 
-    def transition(self, x: X, u: Input, dt: Scalar) -> X:
+    def transition(self, x: X, u: Input, dt: Duration) -> X:
         """The position moves on, the velocity stays."""
         position, velocity = x[: self.axes], x[self.axes :]
         return jnp.concatenate([position + dt * velocity, velocity])

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.models.model import Model
-from sagewing.shapes import XX, Input, Scalar, X
+from sagewing.shapes import XX, Duration, Input, X
 
 
 class ContinuousModel(Model):
@@ -28,7 +28,7 @@ class ContinuousModel(Model):
         """A, the derivative of `drift` by the state."""
         return jax.jacfwd(self.drift)(x, u)
 
-    def transition(self, x: X, u: Input, dt: Scalar) -> X:
+    def transition(self, x: X, u: Input, dt: Duration) -> X:
         """One step of the classical fourth-order Runge-Kutta scheme."""
         k1 = self.drift(x, u)
         k2 = self.drift(x + 0.5 * dt * k1, u)
@@ -36,7 +36,7 @@ class ContinuousModel(Model):
         k4 = self.drift(x + dt * k3, u)
         return x + dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 
-    def transition_jacobian(self, x: X, u: Input, dt: Scalar) -> XX:
+    def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
         """F of the Runge-Kutta step, or I + dt A."""
         if self.jacobian == "euler":
             return jnp.eye(x.size, dtype=x.dtype) + dt * self.drift_jacobian(x, u)

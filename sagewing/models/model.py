@@ -5,7 +5,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax
 
-from sagewing.shapes import XX, ZX, Input, Scalar, X, Z
+from sagewing.shapes import XX, ZX, Duration, Input, X, Z
 
 
 class Model(eqx.Module):
@@ -17,7 +17,7 @@ class Model(eqx.Module):
     """
 
     @abstractmethod
-    def transition(self, x: X, u: Input, dt: Scalar) -> X:
+    def transition(self, x: X, u: Input, dt: Duration) -> X:
         """The state `dt` seconds after `x` under the input `u` (None for a system without one)."""
 
     @abstractmethod
@@ -32,7 +32,7 @@ class Model(eqx.Module):
         """The state brought back to where states live, after a correction."""
         return x
 
-    def transition_jacobian(self, x: X, u: Input, dt: Scalar) -> XX:
+    def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
         """F, the derivative of `transition` by the state."""
         return jax.jacfwd(self.transition)(x, u, dt)
 

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from sagewing.errors import InputError
 from sagewing.policy.features import FEATURES, FeatureName
 
+# A size beyond this is a damaged file or a slip of the finger.
+LARGEST = 4096
+DEEPEST = 64
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -29,13 +33,18 @@ class Architecture:
             )
         for name in ("encoder", "context", "head", "decoder"):
             sizes = getattr(self, name)
-            if not sizes or min(sizes) < 1:
+            if not sizes or min(sizes) < 1 or max(sizes) > LARGEST:
                 raise InputError(
-                    f"{name} needs at least one layer of at least one neuron; got {sizes}."
+                    f"{name} needs at least one layer of 1..{LARGEST} neurons; got {sizes}."
                 )
-        for name in ("n_x", "n_z", "depth", "hidden"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        for name, most in (
+            ("n_x", LARGEST),
+            ("n_z", LARGEST),
+            ("hidden", LARGEST),
+            ("depth", DEEPEST),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(f"{name} must lie in 1..{most}; got {getattr(self, name)}.")
         if not self.clip > 0.0:
             raise InputError(f"clip must be positive; got {self.clip}.")
 

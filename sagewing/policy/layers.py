@@ -10,7 +10,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.shapes import real_dtype
 
-Vector = Float[Array, "size *batch"]
+In = Float[Array, "n_in *batch"]
+Out = Float[Array, "n_out *batch"]
+Hidden = Float[Array, "n_hidden *batch"]
 
 
 def _uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan: int) -> jax.Array:
@@ -24,15 +26,15 @@ def _bias(b: jax.Array, y: jax.Array) -> jax.Array:
 class Linear(eqx.Module):
     """W y + b."""
 
-    W: Float[Array, "out in"]
-    b: Float[Array, "out"]
+    W: Float[Array, "n_out n_in"]
+    b: Float[Array, "n_out"]
 
     def __init__(self, n_in: int, n_out: int, *, key: PRNGKeyArray):
         k_W, k_b = jax.random.split(key)
         self.W = _uniform(k_W, (n_out, n_in), n_in)
         self.b = _uniform(k_b, (n_out,), n_in)
 
-    def __call__(self, y: Vector) -> Vector:
+    def __call__(self, y: In) -> Out:
         """The layer's output."""
         return self.W @ y + _bias(self.b, y)
 
@@ -50,7 +52,7 @@ class MLP(eqx.Module):
         )
         self.final_relu = final_relu
 
-    def __call__(self, y: Vector) -> Vector:
+    def __call__(self, y: In) -> Out:
         """The network's output."""
         for i, layer in enumerate(self.layers):
             y = layer(y)
@@ -62,10 +64,10 @@ class MLP(eqx.Module):
 class GRU(eqx.Module):
     """A gated recurrent unit (Cho 2014), gates in the order reset, update, candidate."""
 
-    W: Float[Array, "gates in"]
-    U: Float[Array, "gates hidden"]
+    W: Float[Array, "gates n_in"]
+    U: Float[Array, "gates n_hidden"]
     b: Float[Array, "gates"]
-    b_n: Float[Array, "hidden"]
+    b_n: Float[Array, "n_hidden"]
 
     def __init__(self, n_in: int, n_hidden: int, *, key: PRNGKeyArray):
         k_W, k_U, k_b, k_n = jax.random.split(key, 4)
@@ -74,7 +76,7 @@ class GRU(eqx.Module):
         self.b = _uniform(k_b, (3 * n_hidden,), n_hidden)
         self.b_n = _uniform(k_n, (n_hidden,), n_hidden)
 
-    def __call__(self, y: Vector, h: Vector) -> Vector:
+    def __call__(self, y: In, h: Hidden) -> Hidden:
         """The next hidden state."""
         n = h.shape[0]
         a = self.W @ y + _bias(self.b, y)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
+from sagewing.filters import checks
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Attenuation, Seen
 from sagewing.policy import storage
@@ -28,8 +29,8 @@ class Trace(NamedTuple):
 class Policy(eqx.Module):
     """The recurrent network that chooses a forgetting factor for every channel.
 
-    `bounds` and `gain_noise` are those of the filter it is trained in, and the default of the filter
-    that uses it.
+    `bounds` and `gain_noise` are those of the filter it is trained in, and the default of the
+    filter that uses it.
     """
 
     arch: Architecture = eqx.field(static=True)
@@ -49,6 +50,7 @@ class Policy(eqx.Module):
         *,
         key: PRNGKeyArray,
     ):
+        checks.adaptation(bounds, gain_noise)
         k_enc, k_gru, k_ctx, k_head, k_dec = jax.random.split(key, 5)
         n_in = [arch.encoder[-1]] + [arch.hidden] * (arch.depth - 1)
         # p_k joins the shallow context and, where there is more than one layer, the deepest one.
@@ -89,8 +91,8 @@ class Policy(eqx.Module):
         """Refuse a model of other dimensions."""
         if (n_x, n_z) != (self.arch.n_x, self.arch.n_z):
             raise InputError(
-                f"policy was made for n_x = {self.arch.n_x} states and n_z = {self.arch.n_z} channels; "
-                f"Q0 and R0 say n_x = {n_x} and n_z = {n_z}. Train a policy for this model."
+                f"policy was made for n_x = {self.arch.n_x} states and n_z = {self.arch.n_z} "
+                f"channels; Q0 and R0 say n_x = {n_x} and n_z = {n_z}. Train one for this model."
             )
 
     def reconstruct(self, c: Float[Array, "T d_c *batch"]) -> Float[Array, "T n_y *batch"]:
@@ -104,7 +106,7 @@ class Policy(eqx.Module):
         *,
         overwrite: bool = False,
     ) -> None:
-        """Write `weights.safetensors` and `policy.json`; an existing policy stays unless `overwrite`."""
+        """Write `weights.safetensors` and `policy.json`; what is there stays unless `overwrite`."""
         storage.save(self, Path(folder), provenance or {}, overwrite=overwrite)
 
     @classmethod

@@ -1,0 +1,90 @@
+"""Loss and gradient of the learned filter: batch-last kernels against the naive per-record version.
+
+At 3 states (Lorenz, B = 64, T = 60) and at 19 states with 6 sensors (B = 128, T = 100): a network
+of tanh units, and Lorenz-96, whose Jacobian costs both sides most of their time.
+Usage: python benchmarks/training_step.py
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import naive
+from timing import race, show
+
+import sagewing as sw
+from sagewing.train import state_loss
+
+DT = 0.01
+
+
+class TanhNetwork(sw.Model):
+    """Leaky units that drive one another; the first six are seen."""
+
+    W: jax.Array
+
+    def transition(self, x, u, dt):
+        return x + dt * (jnp.tanh(self.W @ x) - x)
+
+    def observe(self, x, u):
+        return x[:6]
+
+
+class Lorenz96(sw.ContinuousModel):
+    """Lorenz 1996; every third of the first 18 sites is seen."""
+
+    jacobian: str = eqx.field(static=True, default="exact")
+
+    def drift(self, x, u):
+        return (jnp.roll(x, -1) - jnp.roll(x, 2)) * jnp.roll(x, 1) - x + 8.0
+
+    def observe(self, x, u):
+        return x[:18:3]
+
+
+def race_one(title, model, x, n_z, runs, steps, arch):
+    k_start, k_noise, k_policy = jax.random.split(jax.random.key(0), 3)
+    x0 = x + 0.1 * jax.random.normal(k_start, (runs, x.size))
+
+    def record(x, key):
+        def step(x, key):
+            x = model.transition(x, None, DT)
+            return x, (x, model.observe(x, None) + jax.random.normal(key, (n_z,)))
+
+        return jax.lax.scan(step, x, jax.random.split(key, steps))[1]
+
+    truth, z = jax.vmap(record)(x0, jax.random.split(k_noise, runs))
+    P0 = 0.1 * jnp.eye(x.size)
+    policy = sw.Policy(arch, key=k_policy)
+
+    def gradient(loss):
+        @eqx.filter_jit
+        def value_and_grad(policy, z, truth, dt):
+            def of(policy):
+                filt = sw.NDRSageHusa(model, jnp.full(x.size, 0.01), jnp.ones(n_z), policy)
+                return loss(filt, x0, P0, z, truth, dt)
+
+            return eqx.filter_value_and_grad(of)(policy)
+
+        return lambda: value_and_grad(policy, z, truth, jnp.asarray(DT))
+
+    seconds = race({"naive": gradient(naive.loss), "sagewing": gradient(state_loss)}, rounds=7)
+    show(
+        f"{title}, B = {runs}, T = {steps}, for each step and record",
+        seconds,
+        "naive",
+        runs * steps,
+    )
+
+
+def main() -> None:
+    key = jax.random.key(3)
+    x = jnp.sin(jnp.arange(19.0))
+    chaos, flight = sw.Architecture(3, 2), sw.Architecture.flight()
+    tanh = TanhNetwork(jax.random.normal(key, (19, 19)) / 2.0)
+    race_one("Lorenz, 3 states", sw.models.Lorenz(), jnp.array([1.0, 1.0, 20.0]), 2, 64, 60, chaos)
+    race_one("tanh network, 19 states", tanh, x, 6, 128, 100, flight)
+    race_one("Lorenz-96, 19 states", Lorenz96(), 8.0 + x, 6, 128, 100, flight)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m sagewing`."""
+
+from sagewing.cli.main import main
+
+main()

@@ -1,0 +1,45 @@
+"""Error measures, as the paper defines them."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+# A run is lost where its error exceeds this at any step (paper, Table 1).
+DIVERGED = 100.0
+
+Array = np.ndarray
+
+
+class ErrorSummary(NamedTuple):
+    """ARMSE over the runs that did not diverge, and how many did."""
+
+    armse_mean: float
+    armse_std: float
+    armse_median: float
+    divergence_pct: float
+
+
+def rmse_over_time(x: Float[Array, "B T n_x"], truth: Float[Array, "B T n_x"]) -> Array:
+    """RMSE_k of each run: the root of the mean square over the state's dimensions."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.sqrt(np.mean((np.asarray(x, np.float64) - truth) ** 2, axis=-1))
+
+
+def diverged(rmse: Float[Array, "B T"]) -> Array:
+    """Which runs were lost: an error over `DIVERGED`, or no number, at any step."""
+    return ~np.all(rmse <= DIVERGED, axis=-1)
+
+
+def summary(rmse: Float[Array, "B T"]) -> ErrorSummary:
+    """ARMSE (mean, standard deviation, median over runs) and the percentage of lost runs."""
+    lost = diverged(rmse)
+    armse = np.mean(rmse[~lost], axis=-1)
+    if armse.size == 0:
+        return ErrorSummary(float("nan"), float("nan"), float("nan"), 100.0)
+    return ErrorSummary(
+        float(np.mean(armse)),
+        float(np.std(armse)),
+        float(np.median(armse)),
+        float(100.0 * np.mean(lost)),
+    )

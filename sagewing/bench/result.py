@@ -1,0 +1,67 @@
+"""The one form in which every command leaves its result."""
+
+import platform
+import subprocess
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sagewing.files import to_json, write_atomically
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What was run, with what, and the rows that came out."""
+
+    command: str
+    settings: dict[str, Any]
+    seed: int
+    rows: list[dict[str, Any]]
+
+    def write(self, path: Path) -> None:
+        """Write `result.json`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            path,
+            to_json(
+                {
+                    "schema": SCHEMA,
+                    "command": self.command,
+                    "settings": self.settings,
+                    "seed": self.seed,
+                    "commit": commit(),
+                    "versions": versions(),
+                    "rows": self.rows,
+                }
+            ),
+        )
+
+
+def versions() -> dict[str, str]:
+    """What the numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in ("sagewing", "jax", "jaxlib", "equinox", "numpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the checkout that this package runs from; None for an installed wheel."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    tracked = found.returncode == 0 and "site-packages" not in here.parts
+    return found.stdout.strip() if tracked else None

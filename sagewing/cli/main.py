@@ -1,0 +1,45 @@
+"""The command line: `sagewing COMMAND`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import tyro
+
+from sagewing.cli import console
+from sagewing.cli.demo import Demo
+from sagewing.cli.train import Train
+from sagewing.errors import InputError
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Train, tyro.conf.subcommand("train")]
+)
+
+
+def remember_compilations() -> None:
+    """Keep compiled programs in the user's cache: the second run of a command starts at once."""
+    if not jax.config.read("jax_compilation_cache_dir"):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(cache / "sagewing" / "xla"))
+
+
+def main(args: list[str] | None = None) -> None:
+    """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
+    command = tyro.cli(
+        Command,
+        prog="sagewing",
+        description="Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation.",
+        args=args,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+    remember_compilations()
+    try:
+        command()
+    except InputError as error:
+        console.err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        console.err.print("Interrupted; what was finished is on disk.")
+        sys.exit(1)

@@ -1,0 +1,172 @@
+"""Training by gradient descent: many seeds in one program, resumable bit for bit.
+
+An epoch is a pure function of the state before it, the seed and its number, and one compiled
+program runs any number of epochs; where a training was cut makes no difference to what comes out.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from sagewing.shapes import Scalar, real_dtype
+from sagewing.train import checkpoint
+
+SECONDS_BETWEEN_REPORTS = 1.0
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast; the defaults are the paper's for the chaotic systems."""
+
+    epochs: int = 1000
+    learning_rate: float = 1e-3
+    clip_norm: float = 0.5
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """Adam behind a clip of the global norm."""
+        return optax.chain(
+            optax.clip_by_global_norm(self.clip_norm), optax.adam(self.learning_rate)
+        )
+
+
+class TrainState(NamedTuple):
+    """A training between two epochs; every array but `epoch` has one row a seed."""
+
+    epoch: Int[Array, ""]
+    weights: Any
+    optimiser: Any
+    losses: Float[Array, "seeds epochs"]
+    skipped: Int[Array, "seeds"]
+
+
+class Progress(NamedTuple):
+    """What a progress bar shows."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    skipped: int
+
+
+class Trained(NamedTuple):
+    """One model a seed, its losses epoch by epoch, and how many updates were skipped."""
+
+    models: list[Any]
+    losses: Float[Array, "seeds epochs"]
+    skipped: Int[Array, "seeds"]
+
+
+def train(
+    make: Callable[[PRNGKeyArray], Any],
+    loss: Callable[[Any, PRNGKeyArray], Scalar],
+    schedule: Schedule,
+    seeds: list[int],
+    *,
+    folder: Path | None = None,
+    settings: dict[str, Any] | None = None,
+    resume: bool = False,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Trained:
+    """Train one model a seed: `make(key)` builds it, `loss(model, key)` draws data and scores it.
+
+    With a `folder` the state is written there at least once a minute, and `resume` goes on from it;
+    `settings` are what must agree for that. An update whose gradient is not finite is skipped and
+    counted.
+    """
+    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
+    optimiser = schedule.optimiser()
+    structure = eqx.filter_eval_shape(make, keys[0])
+    static = eqx.partition(structure, _is_weight)[1]
+
+    @jax.jit
+    def start() -> TrainState:
+        weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
+        return TrainState(
+            epoch=jnp.asarray(0),
+            weights=weights,
+            optimiser=jax.vmap(optimiser.init)(weights),
+            losses=jnp.zeros((len(seeds), schedule.epochs), real_dtype()),
+            skipped=jnp.zeros(len(seeds), int),
+        )
+
+    @jax.jit
+    def advance(state: TrainState, stop: jax.Array) -> TrainState:
+        return jax.lax.while_loop(lambda s: s.epoch < stop, epoch, state)
+
+    def epoch(state: TrainState) -> TrainState:
+        def one(args: Any) -> Any:
+            key, weights, opt_state = args
+            draw = jax.random.fold_in(_stream(key, 1), state.epoch)
+            value, grads = jax.value_and_grad(lambda w: loss(eqx.combine(w, static), draw))(weights)
+            updates, opt_next = optimiser.update(grads, opt_state, weights)
+            ok = jnp.isfinite(optax.tree.norm(grads))
+            weights, opt_state = jax.tree.map(
+                lambda new, old: jnp.where(ok, new, old),
+                (optax.apply_updates(weights, updates), opt_next),
+                (weights, opt_state),
+            )
+            return weights, opt_state, value, ~ok
+
+        # One seed after another beats all at once: the working set stays in the cache.
+        weights, opt_state, values, bad = jax.lax.map(one, (keys, state.weights, state.optimiser))
+        return TrainState(
+            epoch=state.epoch + 1,
+            weights=weights,
+            optimiser=opt_state,
+            losses=state.losses.at[:, state.epoch].set(values),
+            skipped=state.skipped + bad,
+        )
+
+    going_on = folder is not None and checkpoint.start(folder, settings or {}, resume=resume)
+    state = checkpoint.load(folder, jax.eval_shape(start)) if folder and going_on else start()
+    state = _drive(state, advance, schedule.epochs, folder, report)
+    rows = [jax.tree.map(lambda a, i=i: a[i], state.weights) for i in range(len(seeds))]
+    return Trained([eqx.combine(row, static) for row in rows], state.losses, state.skipped)
+
+
+def _is_weight(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
+
+
+def _stream(key: PRNGKeyArray, number: int) -> PRNGKeyArray:
+    """The seed's stream of random numbers for the first weights (0) or for the data (1)."""
+    return jax.random.fold_in(key, number)
+
+
+def _drive(
+    state: TrainState,
+    advance: Callable[[TrainState, Any], TrainState],
+    epochs: int,
+    folder: Path | None,
+    report: Callable[[Progress], None],
+) -> TrainState:
+    """Run to the end in stretches of about a second, with reports and checkpoints in between."""
+    done, stretch, saved = int(state.epoch), 1, time.monotonic()
+    if folder is not None and done == 0:
+        checkpoint.save(folder, state)
+    while done < epochs:
+        began = time.monotonic()
+        stop = min(done + stretch, epochs)
+        state = jax.block_until_ready(advance(state, stop))
+        seconds = time.monotonic() - began
+        rate = (stop - done) / max(seconds, 1e-6)
+        # The first stretch is a single epoch, and mostly compilation.
+        stretch = max(1, min(int(rate * SECONDS_BETWEEN_REPORTS), 4 * stretch))
+        done = stop
+        recent = state.losses[:, max(0, done - 20) : done]
+        report(Progress(done, epochs, float(jnp.nanmean(recent)), int(jnp.sum(state.skipped))))
+        if folder is not None and (
+            done == epochs or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+        ):
+            checkpoint.save(folder, state)
+            saved = time.monotonic()
+    return state

@@ -1,0 +1,227 @@
+"""The derivatives that training descends along, in float64, against finite differences."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from jax.flatten_util import ravel_pytree
+from jax.test_util import check_grads
+
+import sagewing as sw
+from sagewing.filters import kernels, scan
+
+T, B = 15, 3
+Q0, R0 = np.full(3, 0.01), np.array([1.0, 2.0])
+# These programs run for milliseconds and would be optimised for many seconds.
+fast_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+class Records(NamedTuple):
+    """A batch of Lorenz records as training has them: time first, batch last."""
+
+    truth: np.ndarray
+    z: np.ndarray
+    arrived: np.ndarray
+    x0: np.ndarray
+    P0: np.ndarray
+
+
+@pytest.fixture(autouse=True, scope="module")
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def complete():
+    rng = np.random.default_rng(0)
+    truth, z = np.empty((T, 3, B)), np.empty((T, 2, B))
+    x0 = np.array([-8.0, -6.0, 25.0])[:, None] + rng.normal(size=(3, B))
+    for i in range(B):
+        x = x0[:, i] + rng.normal(0.0, 0.5, 3)
+        for k in range(T):
+            x = reference.LORENZ.f(x, 0.01)[0] + rng.normal(0.0, 0.1, 3)
+            outlier = np.where(rng.random(2) < 0.1, 5.0, 1.0)
+            truth[k, :, i], z[k, :, i] = x, x[[0, 2]] + outlier * rng.normal(0.0, np.sqrt(R0))
+    P0 = np.repeat(0.5 * np.eye(3)[:, :, None], B, axis=2)
+    return Records(truth, z, np.ones((T, 2, B), bool), x0, P0)
+
+
+@pytest.fixture(scope="module")
+def gappy(complete):
+    """Either channel may be missing; in one record both are, for three steps."""
+    arrived = np.random.default_rng(1).random((T, 2, B)) < 0.7
+    arrived[5:8, :, 0] = False
+    return complete._replace(z=np.where(arrived, complete.z, 0.0), arrived=arrived)
+
+
+@pytest.fixture(scope="module")
+def policy(float64):
+    return sw.Policy(sw.Architecture(3, 2, depth=2), key=jax.random.key(0))
+
+
+@partial(fast_jit, static_argnames=("gain_noise", "remat"))
+@jax.value_and_grad
+def training_loss(policy, records, gain_noise, remat):
+    """Squared error of the state, plus a tenth of that of the reconstructed features."""
+    filt = sw.NDRSageHusa(sw.models.Lorenz(), Q0, R0, policy=policy, gain_noise=gain_noise)
+    state = filt.init(records.x0, records.P0)
+    dt = jnp.full(T, 0.01)
+    _, estimates = scan(filt, state, records.z, None, dt, records.arrived, remat=remat)
+    y, y_hat = estimates.trace.y, policy.reconstruct(estimates.trace.c)
+    return jnp.mean((estimates.x - records.truth) ** 2) + 0.1 * jnp.mean((y - y_hat) ** 2)
+
+
+@fast_jit
+@jax.value_and_grad
+def ekf_loss(parameters, records):
+    """Squared error and likelihood, by shifts of x0 and P0's diagonal and by scales of Q and R."""
+    x0, P0, q_scale, r_scale = jnp.split(parameters, [3, 6, 7])
+    Q0 = jnp.array([[0.01, 0.004, 0.0], [0.004, 0.01, -0.003], [0.0, -0.003, 0.01]])
+    R0 = jnp.array([[1.0, 0.5], [0.5, 2.0]])
+    filt = sw.EKF(sw.models.Lorenz(), q_scale * Q0, r_scale * R0)
+    state = filt.init(records.x0 + x0[:, None], records.P0 + jnp.diag(P0)[:, :, None])
+    dt = jnp.full(T, 0.01)
+    _, estimates = scan(filt, state, records.z, None, dt, records.arrived)
+    return jnp.mean((estimates.x - records.truth) ** 2) - 0.1 * jnp.mean(estimates.loglik)
+
+
+def assert_slope(loss_and_gradient, at, direction, step=1e-5):
+    """Along `direction` the gradient is what central differences of the loss say."""
+    vector, unravel = ravel_pytree(at)
+    ahead, _ = loss_and_gradient(unravel(vector + step * direction))
+    behind, _ = loss_and_gradient(unravel(vector - step * direction))
+    gradient, _ = ravel_pytree(loss_and_gradient(at)[1])
+    np.testing.assert_allclose(gradient @ direction, (ahead - behind) / (2.0 * step), rtol=1e-5)
+
+
+def random_directions(size):
+    directions = np.random.default_rng(0).normal(size=(5, size))
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+# Through the filters
+
+
+# Computing a step again instead of storing it must not matter; one setting has it, one has not.
+@pytest.mark.parametrize(("gain_noise", "remat"), [("prior", False), ("posterior", True)])
+@pytest.mark.parametrize("records", ["complete", "gappy"])
+def test_the_training_gradient_is_the_slope_of_the_loss(
+    records, gain_noise, remat, policy, request
+):
+    records = request.getfixturevalue(records)
+
+    def loss_and_gradient(policy):
+        return training_loss(policy, records, gain_noise, remat)
+
+    vector, _ = ravel_pytree(policy)
+    for direction in random_directions(vector.size):
+        assert_slope(loss_and_gradient, policy, direction)
+    # Of every array of weights, the single one that matters most.
+    start = 0
+    for array in jax.tree.leaves(loss_and_gradient(policy)[1]):
+        single = np.zeros(vector.size)
+        single[start + np.argmax(np.abs(array))] = 1.0
+        assert_slope(loss_and_gradient, policy, single)
+        start += array.size
+
+
+def test_what_stands_in_for_a_missing_measurement_does_not_touch_the_gradient(gappy, policy):
+    expected, _ = ravel_pytree(training_loss(policy, gappy, "prior", False)[1])
+    assert np.all(np.isfinite(expected))
+    for stand_in in (1e6, np.nan):
+        records = gappy._replace(z=np.where(gappy.arrived, gappy.z, stand_in))
+        gradient, _ = ravel_pytree(training_loss(policy, records, "prior", False)[1])
+        np.testing.assert_array_equal(gradient, expected)
+
+
+@pytest.mark.parametrize("records", ["complete", "gappy"])
+def test_the_gradient_of_the_ekf_by_its_start_and_its_noise_is_the_slope_of_the_loss(
+    records, request
+):
+    records = request.getfixturevalue(records)
+    parameters = jnp.array([0.1, -0.2, 0.3, 0.1, 0.2, 0.3, 1.5, 0.7])
+    for direction in [*np.eye(8), *random_directions(8)]:
+        assert_slope(lambda p: ekf_loss(p, records), parameters, direction)
+
+
+# The kernels with a derivative written by hand
+
+check = partial(check_grads, order=1, modes=["rev"])
+BATCHES = pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
+
+
+def normal(*shape, seed=0):
+    return jnp.asarray(np.random.default_rng([seed, *shape]).normal(size=shape))
+
+
+def covariance(n, *batch, seed=0):
+    """A random symmetric positive definite matrix, well conditioned."""
+    A = normal(n, n, *batch, seed=seed)
+    return jnp.einsum("ij...,kj...->ik...", A, A) / n + jnp.eye(n).reshape(n, n, *[1] * len(batch))
+
+
+def lower(A):
+    """The lower triangle, with a diagonal away from zero."""
+    n = A.shape[0]
+    shape = (n, n, *[1] * (A.ndim - 2))
+    below, eye = jnp.tril(jnp.ones((n, n)), -1).reshape(shape), jnp.eye(n).reshape(shape)
+    return A * below + (2.0 + jnp.abs(A)) * eye
+
+
+@BATCHES
+@pytest.mark.parametrize("inner", [1, 3, 6, 30])
+def test_derivative_of_matmul(inner, batch):
+    check(jax.jit(kernels.matmul), (normal(2, inner, *batch), normal(inner, 4, *batch)))
+
+
+@BATCHES
+def test_derivative_of_diagonal(batch):
+    check(jax.jit(kernels.diagonal), (normal(4, 4, *batch),))
+
+
+@BATCHES
+def test_derivative_of_diagonal_matrix(batch):
+    check(jax.jit(kernels.diagonal_matrix), (normal(4, *batch),))
+
+
+@BATCHES
+@pytest.mark.parametrize("n_x", [3, 7])
+def test_derivative_of_propagate_at_a_symmetric_P(n_x, batch):
+    def propagate(F, P):
+        return kernels.propagate(F, kernels.symmetric(P))
+
+    check(jax.jit(propagate), (normal(n_x, n_x, *batch), covariance(n_x, *batch)))
+
+
+@BATCHES
+@pytest.mark.parametrize(("n_x", "n_z"), [(3, 1), (2, 3), (5, 2)])
+def test_derivative_of_gain_at_symmetric_P_and_R(n_x, n_z, batch):
+    # check_grads weighs the entries of all four outputs at random, those of P not symmetrically.
+    def gain(P, H, R):
+        return tuple(kernels.gain(kernels.symmetric(P), H, kernels.symmetric(R)))
+
+    P, R = covariance(n_x, *batch), covariance(n_z, *batch, seed=1)
+    check(jax.jit(gain), (P, normal(n_z, n_x, *batch), R))
+
+
+@BATCHES
+@pytest.mark.parametrize("n_z", [1, 2, 6])
+def test_derivative_of_whiten_by_a_lower_triangle(n_z, batch):
+    def whiten(L, nu):
+        return kernels.whiten(lower(L), nu)
+
+    check(jax.jit(whiten), (normal(n_z, n_z, *batch), normal(n_z, *batch)))
+
+
+@BATCHES
+def test_derivative_of_hold_is_the_identity(batch):
+    values = {"a": normal(3, *batch), "b": (normal(2, 2, *batch),)}
+    check(jax.jit(kernels.hold), (values,))
+    bar = jax.tree.map(lambda a: a + 1.0, values)
+    (back,) = jax.vjp(kernels.hold, values)[1](bar)
+    jax.tree.map(np.testing.assert_array_equal, back, bar)

@@ -1,0 +1,66 @@
+"""The repository keeps its promises: layers, folder READMEs, examples that run."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "sagewing"
+LAYERS = [
+    "models",
+    "filters",
+    "policy",
+    "sim",
+    "flights",
+    "train",
+    "bench",
+    "report",
+    "deploy",
+    "cli",
+]
+
+
+def _imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("layer", [name for name in LAYERS if (PACKAGE / name).is_dir()])
+def test_a_layer_imports_only_from_those_above_it(layer):
+    allowed = LAYERS[: LAYERS.index(layer) + 1]
+    for path in (PACKAGE / layer).rglob("*.py"):
+        for name in _imports(path):
+            parts = name.split(".")
+            if parts[0] == "sagewing" and len(parts) > 1 and parts[1] in LAYERS:
+                assert parts[1] in allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_every_folder_of_the_package_is_a_layer_and_says_what_lives_there():
+    for folder in (p for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"):
+        assert folder.name in LAYERS
+        readme = (folder / "README.md").read_text()
+        assert len(readme.splitlines()) <= 20, folder.name
+
+
+def test_the_code_in_the_readme_runs(capsys):
+    """All blocks of a page share their names, as a reader's session would."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 2
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    assert "nan" not in capsys.readouterr().out
+
+
+def test_the_links_in_the_readme_lead_somewhere():
+    for page in ("README.md", "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
+            assert "://" in target or (ROOT / target).exists(), f"{page}: {target}"
