@@ -5,10 +5,9 @@ Inside the package the record's batch, if there is one, is the LAST axis: a stat
 over long contiguous vectors, and the same lines serve one record and ten thousand.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
@@ -44,14 +43,3 @@ Steps = Float[Array, ""] | Float[Array, "batch"]
 def real_dtype() -> jnp.dtype:
     """float32, or float64 where the caller has switched JAX to 64 bits."""
     return jnp.result_type(float)
-
-
-def per_sample(fn: Callable[..., Any], *args: Any) -> Any:
-    """Call `fn`, written for one record, on one record or on a batch in the last axis.
-
-    The first argument decides: a vector is one record. `None` and scalars are shared by the batch.
-    """
-    if args[0].ndim == 1:
-        return fn(*args)
-    axes = tuple(None if a is None or jnp.ndim(a) == 0 else -1 for a in args)
-    return jax.vmap(fn, in_axes=axes, out_axes=-1)(*args)

@@ -20,7 +20,7 @@ Command = (
 
 def remember_compilations() -> None:
     """Keep compiled programs in the user's cache: the second run of a command starts at once."""
-    if not jax.config.read("jax_compilation_cache_dir"):
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(cache / "sagewing" / "xla"))
 
@@ -41,5 +41,5 @@ def main(args: list[str] | None = None) -> None:
         console.err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        console.err.print("Interrupted; what was finished is on disk.")
+        console.err.print("Interrupted.")
         sys.exit(1)

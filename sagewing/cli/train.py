@@ -1,5 +1,6 @@
 """`sagewing train`: fit a policy."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -84,7 +85,14 @@ class Train:
                 skipped = f", {p.skipped} updates skipped" if p.skipped else ""
                 bar.update(task, completed=p.epoch, note=f"loss {p.loss:.4f}{skipped}")
 
-            trained = train_chaos(setup, seeds, folder=self.out, resume=self.resume, report=report)
+            try:
+                trained = train_chaos(
+                    setup, seeds, folder=self.out, resume=self.resume, report=report
+                )
+            except KeyboardInterrupt:
+                bar.stop()
+                console.err.print("Interrupted: the same command with --resume goes on.")
+                sys.exit(1)
         plain, rows = settings(setup, seeds), []
         losses = np.asarray(trained.losses)
         for seed, policy, loss, skipped in zip(

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import Estimate
+from sagewing.filters.running import complete
 from sagewing.shapes import Numbers, real_dtype
 
 
@@ -65,6 +66,6 @@ def _compiled(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]
         filt = eqx.combine(jax.tree.unflatten(structure, arrays), static)
         checks.model_shapes(filt.model, filt.n_x, filt.n_z, u, dt)
         state, estimate = filt.step(state, z, u, dt, arrived)
-        return state, estimate._replace(trace=None)
+        return state, complete(filt, estimate._replace(trace=None), ())
 
     return step

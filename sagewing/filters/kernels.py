@@ -138,18 +138,19 @@ def inverse_lower(L: Matrix) -> Matrix:
 
 @jax.custom_vjp
 def propagate(F: Covariances, P: Covariances) -> Covariances:
-    """F P F^T for a symmetric P."""
-    return matmul(matmul(F, P), transpose(F))
+    """F P F^T for a symmetric P, symmetric to the last bit."""
+    return symmetric(matmul(matmul(F, P), transpose(F)))
 
 
 def _propagate_forward(F, P):
     FP = matmul(F, P)
-    return matmul(FP, transpose(F)), (F, FP)
+    return symmetric(matmul(FP, transpose(F))), (F, FP)
 
 
 def _propagate_backward(saved, G):
     F, FP = saved
-    return matmul(G + transpose(G), FP), matmul(matmul(transpose(F), G), F)
+    G = symmetric(G)
+    return matmul(2.0 * G, FP), matmul(matmul(transpose(F), G), F)
 
 
 propagate.defvjp(_propagate_forward, _propagate_backward)
@@ -174,12 +175,12 @@ def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Matrix, M
     removed = matmul(transpose(W), W)
     # The subtraction loses about n ulps of what it removes; giving them back keeps P positive.
     slack = 2.0 * P.shape[0] * jnp.finfo(P.dtype).eps * diagonal(removed)
-    return Gain(HPH, L, K, symmetric(P) - removed + diagonal_matrix(slack)), HP, L_inv
+    return Gain(HPH, L, K, P - removed + diagonal_matrix(slack)), HP, L_inv
 
 
 @jax.custom_vjp
 def gain(P: Covariances, H: Jacobians, R: Innovations) -> Gain:
-    """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T.
+    """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T, for a symmetric P.
 
     With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction.
     """
@@ -252,12 +253,15 @@ def _whiten_backward(saved, bar):
 whiten.defvjp(_whiten_forward, _whiten_backward)
 
 
-def all_finite(x: States, P: Covariances) -> Flags:
-    """For every record, whether all numbers of its estimate are finite."""
-    rows = 0.0 * x
-    for row in P:
-        rows = rows + 0.0 * row
-    return sum(rows, jnp.zeros_like(x[0])) == 0.0
+def all_finite(vector: States, *others: Matrix) -> Flags:
+    """For every record, whether all numbers of a vector and of further arrays are finite."""
+    probe = jnp.zeros_like(vector[0])
+    for value in (vector, *others):
+        value = 0.0 * value  # zero, or NaN
+        while value.ndim > probe.ndim:
+            value = sum(value[1:], value[0])
+        probe = probe + value
+    return probe == 0.0
 
 
 def keep_where(ok: Flags, values: T, otherwise: T) -> T:

@@ -21,6 +21,7 @@ from sagewing.filters.kernels import (
     propagate,
     whiten,
 )
+from sagewing.filters.lifting import jacobian, per_sample
 from sagewing.filters.rules import Rule, Seen
 from sagewing.models import Model
 from sagewing.shapes import (
@@ -36,7 +37,6 @@ from sagewing.shapes import (
     Values,
     X,
     Z,
-    per_sample,
 )
 
 GainNoise = Literal["prior", "posterior"]
@@ -56,15 +56,16 @@ class FilterState(NamedTuple):
 class Estimate(NamedTuple):
     """What one step says.
 
-    `ok` is False where the arithmetic overflowed and the step fell back to what it could do;
-    `trace` is what the rule wants training to see.
+    `q`, `r` and `d` are None where the rule adapts nothing. `ok` is False where the arithmetic
+    overflowed and the step fell back to what it could do; `trace` is what the rule wants training
+    to see.
     """
 
     x: States
     P: Covariances
-    q: States
-    r: Measurements
-    d: Attenuations
+    q: States | None
+    r: Measurements | None
+    d: Attenuations | None
     nis: Values
     loglik: Values
     ok: Flags
@@ -112,8 +113,8 @@ class AdaptiveFilter(eqx.Module):
         model = self.model
         x, P, q, r, memory = state
 
-        # Predict
-        F = per_sample(model.transition_jacobian, x, u, dt)
+        # Predict; a prediction that overflows is replaced by the estimate as it stands
+        F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
         x_pred = per_sample(model.transition, x, u, dt)
         F, x_pred = hold((F, x_pred))
         FPF = hold(propagate(F, P))
@@ -121,20 +122,21 @@ class AdaptiveFilter(eqx.Module):
         x_pred, FPF = keep_where(predicted, (x_pred, FPF), (x, P))
         P_pred = FPF + self._Q(q)
 
-        # Innovate. A channel that did not arrive has no row in H and no innovation.
-        H = jnp.where(arrived[:, None], per_sample(model.observe_jacobian, x_pred, u), 0.0)
+        # Innovate; a channel that did not arrive has no row in H and no innovation
+        H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
         z_hat = per_sample(model.observe, x_pred, u)
         nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
-        nu = jnp.where(arrived, nu, 0.0)
+        H, nu = hold((jnp.where(arrived[:, None], H, 0.0), jnp.where(arrived, nu, 0.0)))
 
-        H, nu = hold((H, nu))
-
-        # One Cholesky, gain
-        HPH, L, K, P_post = gain(P_pred, H, self._R(r, arrived))
-        HPH, L, K, P_post = hold((HPH, L, K, P_post))
+        # One Cholesky, gain; one that overflows is the gain of a step without a measurement
+        R = self._R(r, arrived)
+        HPH, L, K, P_post = gain(P_pred, H, R)
+        weighed = all_finite(nu, L, K, P_post)
+        HPH, L, K, P_post, nu = keep_where(
+            weighed, (HPH, L, K, P_post, nu), (0.0 * R, _unit(R), 0.0 * K, P_pred, 0.0 * nu)
+        )
         white = whiten(L, nu)
-        seen = Seen(nu, white, HPH + self._R(r, arrived), L, K, q, r, arrived)
-        d, memory, trace = self.rule(memory, seen)
+        d, memory, trace = self.rule(memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
@@ -160,10 +162,12 @@ class AdaptiveFilter(eqx.Module):
         x, P, nis, loglik = keep_where(
             corrected, (x_post, P_post, nis, loglik), (x_pred, P_pred, none, none)
         )
-        estimate = Estimate(
-            x, P, q_next, r_next, _joined(d.q, q, d.r, r), nis, loglik, predicted & corrected, trace
-        )
-        return FilterState(x, P, q_next, r_next, memory), estimate
+        state = FilterState(x, P, q_next, r_next, memory)
+        ok = predicted & weighed & corrected
+        adapted = (q_next, r_next, _joined(d.q, q, d.r, r))
+        if q_next is q and r_next is r:
+            adapted = (None, None, None)
+        return state, Estimate(x, P, *adapted, nis, loglik, ok, trace)
 
     def _Q(self, q: States) -> Covariances:
         Q = diagonal_matrix(q)
@@ -193,6 +197,11 @@ def _like(a: jax.Array, pattern: jax.Array) -> jax.Array:
     """`a`, the same for every record of the pattern's batch."""
     batch = pattern.shape[1:]
     return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
+
+
+def _unit(R: jax.Array) -> jax.Array:
+    """The identity in the shape of R."""
+    return diagonal_matrix(jnp.ones_like(R[0]))
 
 
 def _joined(d_q, q, d_r, r):

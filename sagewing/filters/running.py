@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters import checks
+from sagewing.filters.recursion import Estimate
 from sagewing.shapes import Numbers
 
 
@@ -62,7 +63,7 @@ def run_from(
 ) -> Result:
     """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
     state, estimates = _scan(filt, state, checks.record(filt.n_z, z, u, dt, mask))
-    return Result(*estimates, state=state)
+    return Result(*estimates[:-1], state=state)
 
 
 @eqx.filter_jit
@@ -79,10 +80,21 @@ def _scan(filt: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
         z, u, arrived = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), (z, u, arrived))
     dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
     state, estimates = scan(filt, state, z, u, dt, arrived)
-    estimates = estimates[:-1]  # the trace is training's
+    estimates = estimates._replace(trace=None)  # that is training's
     if batch:
         estimates = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), estimates)
-    return state, estimates
+    return state, complete(filt, estimates, (*batch, T))
+
+
+def complete(filt: Any, estimates: Estimate, leading: tuple[int, ...]) -> Estimate:
+    """The base noise, and no attenuation, where the filter adapts nothing and so says nothing."""
+    if estimates.d is not None:
+        return estimates
+    q, r, d = (
+        jnp.broadcast_to(a, (*leading, a.size))
+        for a in (filt.q0, filt.r0, jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype))
+    )
+    return estimates._replace(q=q, r=r, d=d)
 
 
 def scan(

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 
 import equinox as eqx
-import jax
 
 from sagewing.shapes import XX, ZX, Duration, Input, X, Z
 
@@ -12,8 +11,8 @@ class Model(eqx.Module):
     """A system for one record: `transition` is f, `observe` is h, and nothing else is required.
 
     Override the other methods where the system needs them: `innovation` for angles that wrap,
-    `normalize` for a state on a manifold (a unit quaternion), the Jacobians where a closed form is
-    faster than automatic differentiation. Parameters are fields. A model knows no noise.
+    `normalize` for a state on a manifold (a unit quaternion), the Jacobians where you have them in
+    closed form. Parameters are fields. A model knows no noise.
     """
 
     @abstractmethod
@@ -32,10 +31,10 @@ class Model(eqx.Module):
         """The state brought back to where states live, after a correction."""
         return x
 
-    def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
-        """F, the derivative of `transition` by the state."""
-        return jax.jacfwd(self.transition)(x, u, dt)
+    def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX | None:
+        """F in closed form; None has filters differentiate `transition`."""
+        return None
 
-    def observe_jacobian(self, x: X, u: Input) -> ZX:
-        """H, the derivative of `observe` by the state."""
-        return jax.jacfwd(self.observe)(x, u)
+    def observe_jacobian(self, x: X, u: Input) -> ZX | None:
+        """H in closed form; None has filters differentiate `observe`."""
+        return None

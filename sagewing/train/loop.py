@@ -156,7 +156,12 @@ def _drive(
     while done < epochs:
         began = time.monotonic()
         stop = min(done + stretch, epochs)
-        state = jax.block_until_ready(advance(state, stop))
+        try:
+            state = jax.block_until_ready(advance(state, stop))
+        except KeyboardInterrupt:
+            if folder is not None:
+                checkpoint.save(folder, state)
+            raise
         seconds = time.monotonic() - began
         rate = (stop - done) / max(seconds, 1e-6)
         # The first stretch is a single epoch, and mostly compilation.

@@ -1,0 +1,35 @@
+"""A user's functions, written for one record, on a batch in the last axis."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def per_sample(fn: Callable[..., Any], *args: Any) -> Any:
+    """Call `fn`, written for one record, on one record or on a batch in the last axis.
+
+    The first argument decides: a vector is one record. `None` and scalars are shared by the batch.
+    """
+    if args[0].ndim == 1:
+        return fn(*args)
+    axes = tuple(None if a is None or jnp.ndim(a) == 0 else -1 for a in args)
+    return jax.vmap(fn, in_axes=axes, out_axes=-1)(*args)
+
+
+def jacobian(
+    closed_form: Callable[..., Any], fn: Callable[..., Any], x: Float[Array, "n *batch"], *args: Any
+) -> Float[Array, "m n *batch"]:
+    """The derivative of `fn` by `x`: the closed form or, where that gives None, automatic."""
+    given = per_sample(closed_form, x, *args)
+    if given is not None:
+        return given
+
+    def push(direction: jax.Array) -> jax.Array:
+        tangent = jnp.broadcast_to(direction.reshape(-1, *(1,) * (x.ndim - 1)), x.shape)
+        return jax.jvp(lambda x: per_sample(fn, x, *args), (x,), (tangent,))[1]
+
+    # The directions are the outer vmap, so that the batch stays the last axis all the way.
+    return jax.vmap(push, out_axes=1)(jnp.eye(x.shape[0], dtype=x.dtype))
