@@ -30,7 +30,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"There is no {what} at {path}.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a readable {what}: {error}.") from None
     if not isinstance(value, dict):
         raise InputError(f"{path} is not a {what}: it holds no JSON object.")

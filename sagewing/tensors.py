@@ -38,9 +38,12 @@ def from_file(path: Path, skeleton: T) -> T:
         what = "lacks the" if name in expected else "has a foreign"
         raise InputError(f"{path} {what} tensor {name!r}.")
     for name, leaf in expected.items():
+        if found[name].dtype.kind != np.dtype(leaf.dtype).kind:
+            raise InputError(f"{path}: tensor {name!r} holds {found[name].dtype} numbers.")
         if found[name].shape != leaf.shape:
             raise InputError(
                 f"{path}: tensor {name!r} has shape {found[name].shape}, expected {leaf.shape}."
             )
-    leaves = [jnp.asarray(found[name], leaf.dtype) for name, leaf in expected.items()]
+    with np.errstate(over="ignore"):
+        leaves = [jnp.asarray(found[name], leaf.dtype) for name, leaf in expected.items()]
     return jax.tree.unflatten(jax.tree.structure(skeleton), leaves)

@@ -16,8 +16,6 @@ from sagewing.filters import kernels, scan
 
 T, B = 15, 3
 Q0, R0 = np.full(3, 0.01), np.array([1.0, 2.0])
-# These programs run for milliseconds and would be optimised for many seconds.
-fast_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 class Records(NamedTuple):
@@ -32,8 +30,11 @@ class Records(NamedTuple):
 
 @pytest.fixture(autouse=True, scope="module")
 def float64():
+    # These programs run for milliseconds and would be optimised for seconds each.
+    jax.config.update("jax_disable_most_optimizations", True)
     with jax.enable_x64(True):
         yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def policy(float64):
     return sw.Policy(sw.Architecture(3, 2, depth=2), key=jax.random.key(0))
 
 
-@partial(fast_jit, static_argnames=("gain_noise", "remat"))
+@partial(jax.jit, static_argnames=("gain_noise", "remat"))
 @jax.value_and_grad
 def training_loss(policy, records, gain_noise, remat):
     """Squared error of the state, plus a tenth of that of the reconstructed features."""
@@ -76,7 +77,7 @@ def training_loss(policy, records, gain_noise, remat):
     return jnp.mean((estimates.x - records.truth) ** 2) + 0.1 * jnp.mean((y - y_hat) ** 2)
 
 
-@fast_jit
+@jax.jit
 @jax.value_and_grad
 def ekf_loss(parameters, records):
     """Squared error and likelihood, by shifts of x0 and P0's diagonal and by scales of Q and R."""
@@ -90,13 +91,14 @@ def ekf_loss(parameters, records):
     return jnp.mean((estimates.x - records.truth) ** 2) - 0.1 * jnp.mean(estimates.loglik)
 
 
-def assert_slope(loss_and_gradient, at, direction, step=1e-5):
-    """Along `direction` the gradient is what central differences of the loss say."""
+def assert_slopes(loss_and_gradient, at, directions, step=1e-5):
+    """Along each direction the gradient is what central differences of the loss say."""
     vector, unravel = ravel_pytree(at)
-    ahead, _ = loss_and_gradient(unravel(vector + step * direction))
-    behind, _ = loss_and_gradient(unravel(vector - step * direction))
     gradient, _ = ravel_pytree(loss_and_gradient(at)[1])
-    np.testing.assert_allclose(gradient @ direction, (ahead - behind) / (2.0 * step), rtol=1e-5)
+    for direction in directions:
+        ahead, _ = loss_and_gradient(unravel(vector + step * direction))
+        behind, _ = loss_and_gradient(unravel(vector - step * direction))
+        np.testing.assert_allclose(gradient @ direction, (ahead - behind) / (2.0 * step), rtol=1e-5)
 
 
 def random_directions(size):
@@ -118,16 +120,12 @@ def test_the_training_gradient_is_the_slope_of_the_loss(
     def loss_and_gradient(policy):
         return training_loss(policy, records, gain_noise, remat)
 
-    vector, _ = ravel_pytree(policy)
-    for direction in random_directions(vector.size):
-        assert_slope(loss_and_gradient, policy, direction)
     # Of every array of weights, the single one that matters most.
-    start = 0
-    for array in jax.tree.leaves(loss_and_gradient(policy)[1]):
-        single = np.zeros(vector.size)
-        single[start + np.argmax(np.abs(array))] = 1.0
-        assert_slope(loss_and_gradient, policy, single)
-        start += array.size
+    gradient = jax.tree.leaves(loss_and_gradient(policy)[1])
+    sizes = np.array([array.size for array in gradient])
+    singles = np.cumsum(sizes) - sizes + [int(np.argmax(np.abs(array))) for array in gradient]
+    directions = [*random_directions(sizes.sum()), *(np.arange(sizes.sum()) == singles[:, None])]
+    assert_slopes(loss_and_gradient, policy, directions)
 
 
 def test_what_stands_in_for_a_missing_measurement_does_not_touch_the_gradient(gappy, policy):
@@ -145,8 +143,8 @@ def test_the_gradient_of_the_ekf_by_its_start_and_its_noise_is_the_slope_of_the_
 ):
     records = request.getfixturevalue(records)
     parameters = jnp.array([0.1, -0.2, 0.3, 0.1, 0.2, 0.3, 1.5, 0.7])
-    for direction in [*np.eye(8), *random_directions(8)]:
-        assert_slope(lambda p: ekf_loss(p, records), parameters, direction)
+    directions = [*random_directions(8), *np.eye(8)]
+    assert_slopes(lambda p: ekf_loss(p, records), parameters, directions)
 
 
 # The kernels with a derivative written by hand
@@ -174,7 +172,7 @@ def lower(A):
 
 
 @BATCHES
-@pytest.mark.parametrize("inner", [1, 3, 6, 30])
+@pytest.mark.parametrize("inner", [3, 6, 30])
 def test_derivative_of_matmul(inner, batch):
     check(jax.jit(kernels.matmul), (normal(2, inner, *batch), normal(inner, 4, *batch)))
 
@@ -210,7 +208,7 @@ def test_derivative_of_gain_at_symmetric_P_and_R(n_x, n_z, batch):
 
 
 @BATCHES
-@pytest.mark.parametrize("n_z", [1, 2, 6])
+@pytest.mark.parametrize("n_z", [1, 3])
 def test_derivative_of_whiten_by_a_lower_triangle(n_z, batch):
     def whiten(L, nu):
         return kernels.whiten(lower(L), nu)

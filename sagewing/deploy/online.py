@@ -43,18 +43,37 @@ class Online:
         `online.estimate` has the rest: the noise variances, the NIS, the log-likelihood.
         """
         real = real_dtype()
-        z = np.full(self._n_z, np.nan, real) if z is None else np.asarray(z, real)
-        if z.shape != (self._n_z,):
-            raise InputError(f"z must have shape ({self._n_z},), as R0 says; got {z.shape}.")
-        arrived = np.isfinite(z)
+        seen = np.full(self._n_z, np.nan, real) if z is None else _array("z", z, real)
+        if seen.shape != (self._n_z,):
+            raise InputError(f"z must have shape ({self._n_z},), as R0 says; got {seen.shape}.")
+        arrived = np.isfinite(seen)
         if mask is not None:
-            arrived = arrived & np.asarray(mask, bool)
-        z = np.where(arrived, z, real.type(0.0))
-        u = None if u is None else np.asarray(u, real)
+            flags = _array("mask", mask, bool)
+            if flags.shape not in ((), arrived.shape):
+                raise InputError(f"mask must have shape {arrived.shape}; got {flags.shape}.")
+            arrived = arrived & flags
+        seconds = _array("dt", dt, real)
+        if seconds.shape != () or not 0.0 <= seconds < np.inf:
+            raise InputError(
+                "dt must be one number, finite and not negative; "
+                f"got {dt} of shape {seconds.shape}."
+            )
         self.state, self.estimate = self._step(
-            self._arrays, self.state, z, u, np.asarray(dt, real), arrived
+            self._arrays,
+            self.state,
+            np.where(arrived, seen, real.type(0.0)),
+            None if u is None else _array("u", u, real),
+            seconds,
+            arrived,
         )
         return self.estimate.x, self.estimate.P
+
+
+def _array(name: str, value: Any, dtype: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers; got {value!r}.") from error
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,6 @@
 Values are looked at where they are known; under a transformation of JAX only shapes are.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -63,13 +62,19 @@ def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
     if np.abs(matrix - matrix.T).max() > 1e-6 * scale:
         raise InputError(f"{name} is a covariance and must be symmetric.")
     smallest = float(np.linalg.eigvalsh(matrix).min())
-    return 0.0 if abs(smallest) < 1e-9 * scale else smallest
+    rounding = len(matrix) * float(jnp.finfo(real_dtype()).eps) * scale
+    return 0.0 if abs(smallest) < rounding else smallest
 
 
 def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
     """Whether the settings of an adaptive filter make sense."""
-    low, high = bounds
-    if not 0.0 <= low <= 1.0 <= high:
+    try:
+        low, high = (float(b) for b in bounds)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"bounds must be two numbers, such as (0.5, 100); got {bounds!r}."
+        ) from None
+    if not 0.0 <= low <= 1.0 <= high < np.inf:
         raise InputError(
             "bounds are factors of the base noise with low <= 1 <= high, such as (0.5, 100); "
             f"got {bounds}."
@@ -79,31 +84,33 @@ def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
 
 
 def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
-    """Whether f and h return what the sizes of Q0 and R0 promise."""
-    x = jax.ShapeDtypeStruct((n_x,), real_dtype())
-    z = jax.ShapeDtypeStruct((n_z,), real_dtype())
-    name = type(model).__name__
-    _expect(f"{name}.transition", model.transition, (x, u, dt), (n_x,), "n_x", "Q0")
-    _expect(f"{name}.observe", model.observe, (x, u), (n_z,), "n_z", "R0")
-    _expect(f"{name}.innovation", model.innovation, (z, z), (n_z,), "n_z", "R0")
-    _expect(f"{name}.normalize", model.normalize, (x,), (n_x,), "n_x", "Q0")
-
-
-def _expect(
-    name: str,
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    shape: tuple[int, ...],
-    size: str,
-    by: str,
-) -> None:
-    out = jax.eval_shape(fn, *args)
-    if getattr(out, "shape", None) != shape:
-        given = getattr(out, "shape", type(out).__name__)
-        raise InputError(
-            f"{name} must return an array of shape {shape}, because {by} says {size} = {shape[0]}; "
-            f"it returned {given}."
-        )
+    """Whether a model's methods return what the sizes of Q0 and R0 promise."""
+    x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))
+    by_Q, by_R = f"Q0 says n_x = {n_x}", f"R0 says n_z = {n_z}"
+    given_u = "no u" if u is None else f"u of shape {u.shape}"
+    for name, args, shape, because in (
+        ("transition", (x, u, dt), (n_x,), by_Q),
+        ("observe", (x, u), (n_z,), by_R),
+        ("innovation", (z, z), (n_z,), by_R),
+        ("normalize", (x,), (n_x,), by_Q),
+        ("transition_jacobian", (x, u, dt), (n_x, n_x), by_Q),
+        ("observe_jacobian", (x, u), (n_z, n_x), f"{by_Q} and {by_R}"),
+    ):
+        method = f"{type(model).__name__}.{name}"
+        try:
+            out = jax.eval_shape(getattr(model, name), *args)
+        except Exception as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(
+                f"{method} fails where {because}, with {given_u}: {reason.rstrip('.')}."
+            ) from error
+        if out is None and name.endswith("jacobian"):
+            continue  # it is taken automatically
+        if getattr(out, "shape", None) != shape:
+            raise InputError(
+                f"{method} must return an array of shape {shape}, because {because}; "
+                f"it returned {getattr(out, 'shape', type(out).__name__)}."
+            )
 
 
 def start(
@@ -165,6 +172,8 @@ def record(n_z: int, z: Numbers, u: Numbers | None, dt: Numbers, mask: Numbers |
             f"z must have shape (T, {n_z}) or (batch, T, {n_z}), because R0 says n_z = {n_z}; "
             f"got {z.shape}."
         )
+    if 0 in z.shape[:-2]:
+        raise InputError(f"z must hold at least one record; got shape {z.shape}.")
     *batch, T, _ = z.shape
     dt = as_real("dt", dt)
     if dt.shape not in ((), (T,), (*batch, T)):
@@ -178,7 +187,28 @@ def record(n_z: int, z: Numbers, u: Numbers | None, dt: Numbers, mask: Numbers |
         if u.ndim < 2 or u.shape[:-1] not in ((T,), (*batch, T)):
             expected = f"({T}, n_u)" + (f" or ({batch[0]}, {T}, n_u)" if batch else "")
             raise InputError(f"u must have shape {expected}; got {u.shape}.")
-    return Record(z, u, dt, None if mask is None else _mask(jnp.asarray(mask, bool), z.shape))
+    return Record(z, u, dt, None if mask is None else _mask(_as_flags(mask), z.shape))
+
+
+def _as_flags(mask: Numbers) -> jax.Array:
+    try:
+        return jnp.asarray(mask, bool)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"mask must be an array of flags; got {type(mask).__name__}.") from error
+
+
+def state_fits(filt: Any, state: Any, batch: tuple[int, ...]) -> None:
+    """Whether a state to go on from is one of this filter and of this batch."""
+    x = jax.ShapeDtypeStruct((filt.n_x, *batch), real_dtype())
+    P = jax.ShapeDtypeStruct((filt.n_x, filt.n_x, *batch), real_dtype())
+    expected = jax.eval_shape(filt.init, x, P)
+    if jax.tree.structure(expected) != jax.tree.structure(state):
+        raise InputError("state must be the `state` of a result of the same kind of filter.")
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(state), strict=True):
+        if a.shape != b.shape:
+            raise InputError(
+                f"state does not fit z: an array of it has shape {b.shape}, expected {a.shape}."
+            )
 
 
 def _mask(mask: jax.Array, shape: tuple[int, ...]) -> jax.Array:

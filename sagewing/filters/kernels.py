@@ -173,8 +173,9 @@ def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Matrix, M
     W = matmul(L_inv, HP)
     K = matmul(transpose(W), L_inv)
     removed = matmul(transpose(W), W)
-    # The subtraction loses about n ulps of what it removes; giving them back keeps P positive.
-    slack = 2.0 * P.shape[0] * jnp.finfo(P.dtype).eps * diagonal(removed)
+    # Rounding in S and in H P reaches P through the gain; giving it back keeps P positive.
+    spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
+    slack = 2.0 * P.shape[0] * jnp.finfo(P.dtype).eps * matvec(jnp.abs(K), spread) ** 2
     return Gain(HPH, L, K, P - removed + diagonal_matrix(slack)), HP, L_inv
 
 
@@ -261,7 +262,7 @@ def all_finite(vector: States, *others: Matrix) -> Flags:
         while value.ndim > probe.ndim:
             value = sum(value[1:], value[0])
         probe = probe + value
-    return probe == 0.0
+    return hold(probe) == 0.0
 
 
 def keep_where(ok: Flags, values: T, otherwise: T) -> T:

@@ -32,9 +32,9 @@ def SageHusa(
     gain_noise: GainNoise = "prior",
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
-    if not 0.0 < b < 1.0:
-        raise InputError(f"b is a forgetting factor and must lie between 0 and 1; got {b}.")
     rule = Fading(checks.as_real("b", b))
+    if not 0.0 < float(rule.b) < 1.0:  # as rounded to the working precision
+        raise InputError(f"b is a forgetting factor and must lie between 0 and 1; got {b}.")
     return _adaptive(model, Q0, R0, rule, bounds, gain_noise)
 
 
@@ -50,8 +50,17 @@ def NDRSageHusa(
 
     `bounds` and `gain_noise` default to those that the policy was trained with.
     """
+    if not hasattr(policy, "check_sizes"):
+        raise InputError(
+            f"policy must be a sw.Policy, such as sw.Policy.load(folder); got {policy!r}."
+        )
     filt = _adaptive(
-        model, Q0, R0, Learned(policy), bounds or policy.bounds, gain_noise or policy.gain_noise
+        model,
+        Q0,
+        R0,
+        Learned(policy),
+        policy.bounds if bounds is None else bounds,
+        gain_noise or policy.gain_noise,
     )
     policy.check_sizes(filt.n_x, filt.n_z)
     return filt

@@ -130,17 +130,20 @@ class AdaptiveFilter(eqx.Module):
 
         # One Cholesky, gain; one that overflows is the gain of a step without a measurement
         R = self._R(r, arrived)
-        HPH, L, K, P_post = gain(P_pred, H, R)
-        weighed = all_finite(nu, L, K, P_post)
-        HPH, L, K, P_post, nu = keep_where(
-            weighed, (HPH, L, K, P_post, nu), (0.0 * R, _unit(R), 0.0 * K, P_pred, 0.0 * nu)
+        HPH, L, K, P_post = hold(gain(P_pred, H, R))
+        white = hold(whiten(L, nu))
+        weighed = all_finite(nu, white, L, K, P_post)
+        zero = jnp.zeros_like(nu)
+        HPH, L, K, P_post, nu, white = keep_where(
+            weighed,
+            (HPH, L, K, P_post, nu, white),
+            (jnp.zeros_like(R), _unit(R), jnp.zeros_like(K), P_pred, zero, zero),
         )
-        white = whiten(L, nu)
         d, memory, trace = self.rule(memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
-        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, self.r0, arrived)
+        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, self.r0, arrived & weighed)
 
         # Correct, with the noise of now
         if self.gain_noise == "posterior" or d.inflate_r is not None:
@@ -152,7 +155,9 @@ class AdaptiveFilter(eqx.Module):
 
         # Empirical q, attenuate, bound
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
-        q_next = self._attenuate(q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived, axis=0))
+        q_next = self._attenuate(
+            q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived & weighed, axis=0)
+        )
 
         # Nothing but numbers leaves a step
         none = jnp.zeros_like(nu[0])

@@ -62,7 +62,9 @@ def run_from(
     mask: Numbers | None = None,
 ) -> Result:
     """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
-    state, estimates = _scan(filt, state, checks.record(filt.n_z, z, u, dt, mask))
+    record = checks.record(filt.n_z, z, u, dt, mask)
+    checks.state_fits(filt, state, record.batch)
+    state, estimates = _scan(filt, state, record)
     return Result(*estimates[:-1], state=state)
 
 

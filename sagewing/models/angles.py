@@ -6,4 +6,6 @@ from jaxtyping import Array, Float
 
 def wrap_angle(angle: Float[Array, "..."]) -> Float[Array, "..."]:
     """The same angle within [-pi, pi)."""
-    return jnp.mod(angle + jnp.pi, 2.0 * jnp.pi) - jnp.pi
+    wrapped = jnp.mod(angle + jnp.pi, 2.0 * jnp.pi) - jnp.pi
+    # An angle a rounding below -pi comes out as pi.
+    return jnp.where(wrapped >= jnp.pi, -jnp.pi, wrapped).astype(wrapped.dtype)

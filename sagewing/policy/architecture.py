@@ -1,5 +1,6 @@
 """The sizes of a policy network."""
 
+import math
 from dataclasses import dataclass
 
 from sagewing.errors import InputError
@@ -33,6 +34,8 @@ class Architecture:
             )
         for name in ("encoder", "context", "head", "decoder"):
             sizes = getattr(self, name)
+            if not isinstance(sizes, (tuple, list)) or len(sizes) > DEEPEST:
+                raise InputError(f"{name} must be the sizes of 1..{DEEPEST} layers; got {sizes}.")
             if not sizes or min(sizes) < 1 or max(sizes) > LARGEST:
                 raise InputError(
                     f"{name} needs at least one layer of 1..{LARGEST} neurons; got {sizes}."
@@ -43,9 +46,9 @@ class Architecture:
             ("hidden", LARGEST),
             ("depth", DEEPEST),
         ):
-            if not 1 <= getattr(self, name) <= most:
+            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= most:
                 raise InputError(f"{name} must lie in 1..{most}; got {getattr(self, name)}.")
-        if not self.clip > 0.0:
+        if not 0.0 < self.clip < math.inf:
             raise InputError(f"clip must be positive; got {self.clip}.")
 
     @property

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -28,7 +28,10 @@ P = TypeVar("P", bound=eqx.Module)
 
 def save(policy: Any, folder: Path, provenance: dict[str, Any], *, overwrite: bool) -> None:
     """Write the folder as a whole: the new one replaces the old one when it is complete."""
-    if folder.exists() and not overwrite and (not folder.is_dir() or any(folder.iterdir())):
+    here = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    if folder.exists() and (not folder.is_dir() or here - {WEIGHTS, CARD}):
+        raise InputError(f"{folder} exists and is not a policy folder; choose another name.")
+    if here and not overwrite:
         raise InputError(f"{folder} exists already; choose another folder or overwrite it.")
     sizes = asdict(policy.arch)
     card = {
@@ -39,14 +42,20 @@ def save(policy: Any, folder: Path, provenance: dict[str, Any], *, overwrite: bo
         "filter": {"bounds": list(policy.bounds), "gain_noise": policy.gain_noise},
         "provenance": provenance,
     }
+    try:
+        described = to_json(card)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"provenance must be plain numbers, text, lists and dicts: {error}."
+        ) from None
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         write_atomically(new / WEIGHTS, tensors.to_bytes(policy))
-        write_atomically(new / CARD, to_json(card))
+        write_atomically(new / CARD, described)
         os.chmod(new, 0o755)
         if folder.exists():
-            old = new.with_suffix(".old")
+            old = new.with_name(f"{new.name}.old")
             os.replace(folder, old)
             os.replace(new, folder)
             shutil.rmtree(old)
@@ -64,7 +73,7 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise InputError(
             f'{path} does not describe a sagewing policy: its "format" is not "{FORMAT}".'
         )
-    if card.get("version") != VERSION:
+    if type(card.get("version")) is not int or card["version"] != VERSION:
         raise InputError(
             f"{path} has version {card.get('version')!r}; this sagewing reads version {VERSION}."
         )
@@ -86,18 +95,29 @@ def load(make: Callable[..., P], folder: Path) -> P:
 
 def _settings(card: dict[str, Any], path: Path) -> tuple[Architecture, tuple[float, float], Any]:
     try:
-        clip = float(card["normalisation"]["clip"])
+        clip = _number(card["normalisation"]["clip"])
         given = {k: tuple(v) if isinstance(v, list) else v for k, v in card["architecture"].items()}
+        missing = {f.name for f in fields(Architecture)} - given.keys() - {"clip"}
+        if missing:
+            raise ValueError(f"architecture lacks {min(missing)!r}")
         for name, size in given.items():
             numbers = size if isinstance(size, tuple) else (size,)
             if name != "features" and any(type(n) is not int for n in numbers):
                 raise ValueError(f"{name} is {size!r}")
         arch = Architecture(**cast(dict[str, Any], given), clip=clip)
-        low, high = (float(b) for b in card["filter"]["bounds"])
+        if not isinstance(card["filter"]["bounds"], list):
+            raise ValueError(f"bounds is {card['filter']['bounds']!r}")
+        low, high = (_number(b) for b in card["filter"]["bounds"])
         checks.adaptation((low, high), card["filter"]["gain_noise"])
         return arch, (low, high), card["filter"]["gain_noise"]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
 
 
 def shipped(name: str) -> Path:

@@ -1,0 +1,422 @@
+"""A policy on disk: what comes back, what is refused, and what is never done."""
+
+import json
+import pickle
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+import sagewing as sw
+from sagewing.policy import storage
+
+WEIGHTS, CARD = "weights.safetensors", "policy.json"
+# "raw" has as many features as the default "whitened": a file that forgets to say so must not load.
+SETTINGS = {"features": "raw", "clip": 7.0, "depth": 2, "hidden": 5}
+LAYERS = {"encoder": (4,), "context": (4,), "head": (4,), "decoder": (4,)}
+PROVENANCE = {"trained on": "Lorenz", "seed": 3, "commit": "abc"}
+
+
+@pytest.fixture(autouse=True)
+def as_a_user_runs_it():
+    """Without the suite's shape checker, which would speak before the package does."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    arch = sw.Architecture(3, 2, **SETTINGS, **LAYERS)
+    return sw.Policy(arch, (0.2, 50.0), "posterior", key=jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def good(policy, tmp_path_factory):
+    """A saved policy, to read and not to touch."""
+    folder = tmp_path_factory.mktemp("policies") / "good"
+    policy.save(folder, PROVENANCE)
+    return folder
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    """A copy of it to damage."""
+    copy = tmp_path / "policy"
+    copy.mkdir()
+    for name in (WEIGHTS, CARD):
+        (copy / name).write_bytes((good / name).read_bytes())
+    return copy
+
+
+def refuses(path):
+    return pytest.raises(sw.InputError, match=re.escape(str(path)))
+
+
+def identical(one, other):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_a_loaded_policy_is_the_saved_one_bit_for_bit(policy, good):
+    loaded = sw.Policy.load(good)
+    assert jax.tree.structure(loaded) == jax.tree.structure(policy)
+    identical(loaded, policy)
+
+
+def test_a_loaded_policy_gives_the_same_estimates(policy, good):
+    z = np.random.default_rng(0).normal(size=(20, 2))
+    results = [
+        sw.run(
+            sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy=p),
+            np.ones(3),
+            np.eye(3),
+            z,
+        )
+        for p in (policy, sw.Policy.load(good))
+    ]
+    identical(*results)
+
+
+def test_settings_survive(policy, good):
+    loaded = sw.Policy.load(str(good))
+    assert loaded.arch == policy.arch
+    assert (loaded.bounds, loaded.gain_noise) == ((0.2, 50.0), "posterior")
+
+
+@pytest.mark.parametrize("features", ["whitened-no-log", "nis"])
+def test_another_feature_set_survives(features, tmp_path):
+    arch = sw.Architecture(3, 2, features, depth=1, hidden=3, **LAYERS)
+    sw.Policy(arch, key=jax.random.key(1)).save(tmp_path / "policy")
+    assert sw.Policy.load(tmp_path / "policy").arch == arch
+
+
+def test_provenance_is_in_the_json_file(good):
+    card = json.loads((good / CARD).read_text())
+    assert card["provenance"] == PROVENANCE
+    assert storage.read_card(good)["provenance"] == PROVENANCE
+
+
+def test_the_folder_holds_two_readable_files_and_nothing_else(good):
+    assert sorted(p.name for p in good.iterdir()) == [CARD, WEIGHTS]
+    assert [p.name for p in good.parent.iterdir()] == ["good"]
+
+
+def test_an_existing_policy_stays_unless_overwriting_is_asked_for(policy, folder):
+    before = (folder / WEIGHTS).read_bytes()
+    other = jax.tree.map(lambda a: a + 1.0, policy)
+    with refuses(folder):
+        other.save(folder)
+    assert (folder / WEIGHTS).read_bytes() == before
+    other.save(folder, overwrite=True)
+    identical(sw.Policy.load(folder), other)
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
+    assert sorted(p.name for p in folder.iterdir()) == [CARD, WEIGHTS]
+
+
+def test_an_empty_folder_is_as_good_as_none(policy, tmp_path):
+    (tmp_path / "new").mkdir()
+    policy.save(tmp_path / "new")
+    identical(sw.Policy.load(tmp_path / "new"), policy)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_saving_over_a_file_is_refused_and_leaves_it(policy, tmp_path, overwrite):
+    (tmp_path / "notes").write_text("mine")
+    with refuses(tmp_path / "notes"):
+        policy.save(tmp_path / "notes", overwrite=overwrite)
+    assert [p.name for p in tmp_path.iterdir()] == ["notes"]
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+def test_overwriting_never_deletes_what_is_not_a_policy(policy, tmp_path):
+    thesis = tmp_path / "work" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("years")
+    with refuses(thesis.parent):
+        policy.save(thesis.parent, overwrite=True)
+    assert thesis.read_text() == "years"
+
+
+def test_a_save_that_was_killed_does_not_block_the_next(policy, folder):
+    # What a kill between the two renames would leave.
+    old = folder.with_name(f".{folder.name}.old")
+    old.mkdir()
+    (old / CARD).write_text("{}")
+    policy.save(folder, overwrite=True)
+    identical(sw.Policy.load(folder), policy)
+
+
+def test_a_save_that_fails_leaves_the_old_policy_and_no_litter(policy, folder, monkeypatch):
+    def full_disk(path, content):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(storage, "write_atomically", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        policy.save(folder, overwrite=True)
+    identical(sw.Policy.load(folder), policy)
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
+
+
+def test_provenance_that_json_cannot_hold_is_refused_before_anything_is_written(policy, tmp_path):
+    with pytest.raises(sw.InputError, match="provenance"):
+        policy.save(tmp_path / "new", {"score": np.float32(1.0)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_there_must_be_a_folder(tmp_path):
+    with refuses(tmp_path / "nowhere"):
+        sw.Policy.load(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with refuses(tmp_path / "file"):
+        sw.Policy.load(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CARD])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda content: b"", id="empty"),
+        pytest.param(lambda content: content[:1], id="1 byte"),
+        pytest.param(lambda content: content[:7], id="7 bytes"),
+        pytest.param(lambda content: content[:8], id="8 bytes"),
+        pytest.param(lambda content: content[:100], id="100 bytes"),
+        pytest.param(lambda content: content[: len(content) // 2], id="half"),
+        pytest.param(lambda content: content[:-2], id="2 bytes short"),
+        pytest.param(lambda content: content + b"x", id="1 byte long"),
+        pytest.param(lambda content: np.random.default_rng(0).bytes(len(content)), id="random"),
+        pytest.param(lambda content: bytes(len(content)), id="zeros"),
+        pytest.param(lambda content: b"\xff" * len(content), id="ones"),
+        pytest.param(lambda content: b"[1, 2, 3]", id="array"),
+        pytest.param(lambda content: b"null", id="null"),
+        pytest.param(lambda content: b"{}", id="nothing in it"),
+        pytest.param(lambda content: b"[" * 100_000, id="deep"),
+        pytest.param(lambda content: pickle.dumps({"encoder": [1.0]}), id="pickle"),
+    ],
+)
+def test_a_damaged_file_is_named(folder, name, damage):
+    (folder / name).write_bytes(damage((folder / name).read_bytes()))
+    with refuses(folder / name):
+        sw.Policy.load(folder)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CARD])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with refuses(folder / name):
+        sw.Policy.load(folder)
+    (folder / name).mkdir()
+    with refuses(folder / name):
+        sw.Policy.load(folder)
+
+
+def test_json_is_no_safetensors(folder):
+    (folder / WEIGHTS).write_bytes((folder / CARD).read_bytes())
+    with refuses(folder / WEIGHTS):
+        sw.Policy.load(folder)
+
+
+FIRST = "encoder.layers.0.W"
+
+
+@pytest.mark.parametrize(
+    ("change", "about"),
+    [
+        (lambda w: w.pop(FIRST), FIRST),
+        (lambda w: w.update(extra=np.zeros(1, np.float32)), "extra"),
+        (lambda w: w.update({FIRST: w[FIRST].T.copy()}), FIRST),
+        (lambda w: w.update({FIRST: w[FIRST][..., None]}), FIRST),
+        (lambda w: w.update({FIRST: w[FIRST] * np.nan}), FIRST),
+        (lambda w: w.update({FIRST: w[FIRST] + np.inf}), FIRST),
+        (lambda w: w.update({FIRST: np.full(w[FIRST].shape, 1e300)}), FIRST),
+        (lambda w: w.update({FIRST: w[FIRST].astype(np.complex64)}), FIRST),
+        (lambda w: w.update({FIRST: w[FIRST].astype(np.int32)}), FIRST),
+        (lambda w: w.update({FIRST: w[FIRST] > 0}), FIRST),
+    ],
+    ids=["missing", "extra", "transposed", "3-d", "NaN", "inf", "huge", "complex", "int", "bool"],
+)
+def test_weights_that_do_not_fit_are_refused_by_name(folder, change, about):
+    weights = load((folder / WEIGHTS).read_bytes())
+    change(weights)
+    (folder / WEIGHTS).write_bytes(save(weights))
+    with pytest.raises(sw.InputError, match=f"{re.escape(str(folder / WEIGHTS))}.*{about}"):
+        sw.Policy.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("format", "another-policy"),
+        ("format", None),
+        ("version", 2),
+        ("version", "1"),
+        ("version", True),
+        ("architecture", []),
+        ("architecture", None),
+        ("architecture", {}),
+        ("filter", None),
+        ("filter", [0.1, 100.0]),
+        ("normalisation", 7.0),
+    ],
+)
+def test_a_foreign_or_incomplete_description_is_refused(folder, key, value):
+    card = json.loads((folder / CARD).read_text())
+    (folder / CARD).write_text(json.dumps(card | {key: value}))
+    with refuses(folder / CARD):
+        sw.Policy.load(folder)
+
+
+WRONG_SIZES = [0, -1, 2.0, True, "3", None, [3], {}, 10**9, 10**400]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        *(
+            ("architecture", key, v)
+            for key in ("n_x", "n_z", "depth", "hidden")
+            for v in WRONG_SIZES
+        ),
+        *(
+            ("architecture", key, v)
+            for key in ("encoder", "head")
+            for v in (
+                [],
+                [0],
+                [-4],
+                [4.0],
+                [True],
+                ["4"],
+                [[4]],
+                4,
+                None,
+                "4",
+                {},
+                [10**9],
+                [4] * 999,
+            )
+        ),
+        *(("architecture", "features", v) for v in ("psychic", 3, None, [], {}, ["raw"], True)),
+        ("architecture", "colour", 3),
+        *(("normalisation", "clip", v) for v in (0.0, -1.0, "7", None, True, [7.0], 10**400)),
+        *(("normalisation", "clip", v) for v in (float("nan"), float("inf"))),
+        *(
+            ("filter", "bounds", v)
+            for v in (
+                [0.1],
+                [0.1, 1.0, 100.0],
+                [100.0, 0.1],
+                [-1.0, 100.0],
+                [0.1, float("nan")],
+                [0.1, float("inf")],
+                [0.1, 10**400],
+                ["0.1", "100"],
+                [False, True],
+                "19",
+                None,
+                0.1,
+                {"0": 1, "2": 3},
+            )
+        ),
+        *(("filter", "gain_noise", v) for v in ("later", None, True, [], {})),
+    ],
+    ids=lambda part: repr(part)[:30],
+)
+def test_an_absurd_setting_is_refused(folder, section, key, value):
+    card = json.loads((folder / CARD).read_text())
+    card[section][key] = value
+    (folder / CARD).write_text(json.dumps(card))
+    with refuses(folder / CARD):
+        sw.Policy.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        *((None, key) for key in ("format", "version", "architecture", "filter", "normalisation")),
+        *(("architecture", key) for key in ("n_x", "n_z", "features", "depth", "hidden")),
+        *(("architecture", key) for key in LAYERS),
+        ("normalisation", "clip"),
+        ("filter", "bounds"),
+        ("filter", "gain_noise"),
+    ],
+)
+def test_a_missing_setting_is_not_guessed(folder, section, key):
+    card = json.loads((folder / CARD).read_text())
+    del (card if section is None else card[section])[key]
+    (folder / CARD).write_text(json.dumps(card))
+    with refuses(folder / CARD):
+        sw.Policy.load(folder)
+
+
+def test_the_largest_sizes_that_are_allowed_are_compared_and_not_allocated(folder):
+    card = json.loads((folder / CARD).read_text())
+    card["architecture"] |= {"n_x": 4096, "n_z": 4096, "hidden": 4096, "encoder": [4096]}
+    (folder / CARD).write_text(json.dumps(card))
+    with refuses(folder / WEIGHTS):
+        sw.Policy.load(folder)
+
+
+class Bomb:
+    """Unpickling it would create a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return (Path.touch, (Path(self.path),))
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CARD])
+@pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
+def test_a_pickle_is_never_executed(folder, name, protocol):
+    trap = folder.parent / "executed"
+    (folder / name).write_bytes(pickle.dumps(Bomb(trap), protocol))
+    with refuses(folder / name):
+        sw.Policy.load(folder)
+    assert not trap.exists()
+    pickle.loads((folder / name).read_bytes())  # it was a live one
+    assert trap.exists()
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """One folder that the fuzzing writes again and again."""
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@settings(deadline=None, derandomize=True, database=None, max_examples=150)
+@given(
+    name=st.sampled_from([WEIGHTS, CARD]),
+    flips=st.lists(
+        st.tuples(st.floats(0.0, 1.0, exclude_max=True), st.integers(1, 255)),
+        min_size=1,
+        max_size=6,
+    ),
+    header=st.booleans(),
+)
+def test_flipped_bytes_load_or_are_refused(good, bench, name, flips, header):
+    for intact in (WEIGHTS, CARD):
+        (bench / intact).write_bytes((good / intact).read_bytes())
+    content = bytearray((good / name).read_bytes())
+    # Most of a weights file is numbers; its first bytes are where the structure is.
+    size = min(len(content), 1600) if header else len(content)
+    for where, change in flips:
+        content[int(where * size)] ^= change
+    (bench / name).write_bytes(content)
+    try:
+        loaded = sw.Policy.load(bench)
+    except sw.InputError as error:
+        loaded, refusal = None, str(error)
+    if loaded is None:
+        assert str(bench) in refusal
+    else:
+        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(loaded))

@@ -1,0 +1,156 @@
+"""What a bad sensor does to a filter: nothing that is not a number, and nothing for long."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sagewing as sw
+
+STEPS = 10_000
+OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik")
+# Between them: a square that float32 holds, one that overflows, and a number that overflows when
+# anything is added to it.
+OUTLIERS = (1e12, 1e30, 3e38)
+
+MODELS = {
+    "lorenz": (sw.models.Lorenz(), [-8.0, -6.0, 25.0], [0.01] * 3, [1.0, 2.0]),
+    "rossler": (sw.models.Rossler(), [-5.0, -5.0, 0.1], [0.01] * 3, [1.0, 0.1]),
+    "constant velocity": (sw.models.ConstantVelocity(), [0.0] * 4, [1e-3] * 4, [1.0, 1.0]),
+}
+
+
+@cache
+def policy(n_x):
+    sizes = {"encoder": (4,), "context": (4,), "head": (4,), "decoder": (4,)}
+    arch = sw.Architecture(n_x, 2, depth=2, hidden=4, **sizes)
+    return sw.Policy(arch, key=jax.random.key(0))
+
+
+FILTERS = {
+    "ekf": lambda model, Q0, R0: sw.EKF(model, Q0, R0),
+    "sage-husa 0.95": lambda model, Q0, R0: sw.SageHusa(model, Q0, R0, b=0.95),
+    "sage-husa 0.99": lambda model, Q0, R0: sw.SageHusa(model, Q0, R0, b=0.99),
+    "sage-husa 0.95 posterior": lambda model, Q0, R0: sw.SageHusa(
+        model, Q0, R0, b=0.95, gain_noise="posterior"
+    ),
+    "sage-husa 0.99 posterior": lambda model, Q0, R0: sw.SageHusa(
+        model, Q0, R0, b=0.99, gain_noise="posterior"
+    ),
+    "learned": lambda model, Q0, R0: sw.NDRSageHusa(model, Q0, R0, policy=policy(len(Q0))),
+    "learned posterior": lambda model, Q0, R0: sw.NDRSageHusa(
+        model, Q0, R0, policy=policy(len(Q0)), gain_noise="posterior"
+    ),
+}
+
+
+def bad_sensor(shape, outlier, quiet=0):
+    """Noise around zero, lost channels, lost steps, infinities, outliers; a quiet end."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(*shape, 2))
+    fate = rng.random(z.shape)
+    z[fate < 0.03] = np.nan
+    z[(fate > 0.03) & (fate < 0.05)] = np.inf
+    z[(fate > 0.05) & (fate < 0.07)] = -np.inf
+    wild = (fate > 0.07) & (fate < 0.09)
+    if quiet:
+        wild[..., -quiet:, :] = False
+    z[wild] = np.where(rng.random(z.shape) < 0.5, outlier, -outlier)[wild]
+    return z, rng.random(shape) > 0.05
+
+
+# Another test proves that a batch equals its records, so one of the systems runs as a batch.
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize(
+    ("system", "shape"),
+    [("lorenz", (STEPS,)), ("rossler", (2, STEPS)), ("constant velocity", (STEPS,))],
+)
+def test_nothing_but_numbers_leaves_a_filter(system, shape, name):
+    model, x0, Q0, R0 = MODELS[system]
+    filt, P0 = FILTERS[name](model, Q0, R0), 0.1 * np.eye(len(x0))
+    for outlier in OUTLIERS:
+        z, mask = bad_sensor(shape, outlier)
+        result = sw.run(filt, x0, P0, z, mask=mask)
+        for output in OUTPUTS:
+            finite = np.isfinite(np.asarray(getattr(result, output))).all()
+            assert finite, f"{output} after an outlier of {outlier}"
+        for leaf in jax.tree.leaves(result.state):
+            assert np.isfinite(np.asarray(leaf)).all(), f"memory after an outlier of {outlier}"
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_ok_is_false_where_a_square_overflowed_and_nowhere_else(name):
+    model, x0, Q0, R0 = MODELS["constant velocity"]
+    filt, P0 = FILTERS[name](model, Q0, R0), 0.1 * np.eye(4)
+    for outlier in OUTLIERS:
+        z, mask = bad_sensor((STEPS,), outlier)
+        overflowed = (mask[:, None] & (np.abs(z) == outlier)).any(axis=1) & (outlier > 1e19)
+        result = sw.run(filt, x0, P0, z, mask=mask)
+        np.testing.assert_array_equal(np.asarray(result.ok), ~overflowed)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_recovers_some_hundred_steps_after_the_last_outlier(name):
+    model, x0, Q0, R0 = MODELS["constant velocity"]
+    filt, P0 = FILTERS[name](model, Q0, R0), 0.1 * np.eye(4)
+    for outlier in OUTLIERS:
+        # The truth rests at zero.
+        z, mask = bad_sensor((STEPS,), outlier, quiet=1000)
+        result = sw.run(filt, x0, P0, z, mask=mask, dt=0.1)
+        assert np.abs(result.x[-300:, :2]).max() < 5.0
+
+
+@pytest.mark.parametrize("name", [n for n in FILTERS if n != "ekf"])
+def test_an_outlier_does_not_lower_the_noise_it_is_judged_by(name):
+    model, x0, Q0, R0 = MODELS["constant velocity"]
+    filt, P0 = FILTERS[name](model, Q0, R0), 0.1 * np.eye(4)
+    for outlier in OUTLIERS:
+        z, mask = bad_sensor((STEPS,), outlier)
+        r = np.vstack([np.float32(R0), sw.run(filt, x0, P0, z, mask=mask).r])
+        wild = mask[:, None] & (np.abs(z) == outlier)
+        assert np.all(r[1:][wild] >= r[:-1][wild])
+
+
+class Counted(sw.Model):
+    """Counts how often it is traced, which is how often something is compiled."""
+
+    pace: jax.Array
+    traces = 0
+
+    def transition(self, x, u, dt):
+        Counted.traces += 1
+        return x * (1.0 - dt * self.pace)
+
+    def observe(self, x, u):
+        return x[:1]
+
+
+def test_other_numbers_need_no_other_program():
+    x0, P0, z = np.ones(2), np.eye(2), np.ones((7, 1))
+
+    def ekf(Q0, R0, n):
+        return sw.EKF(Counted(jnp.asarray(0.1 * n)), Q0, R0)
+
+    def sage_husa(Q0, R0, n):
+        return sw.SageHusa(Counted(jnp.asarray(0.1 * n)), Q0, R0, b=1.0 - 0.1 * n)
+
+    def learned(Q0, R0, n):
+        sizes = {"encoder": (4,), "context": (4,), "head": (4,), "decoder": (4,)}
+        made = sw.Policy(sw.Architecture(2, 1, depth=1, hidden=4, **sizes), key=jax.random.key(n))
+        return sw.NDRSageHusa(Counted(jnp.asarray(0.1 * n)), Q0, R0, policy=made)
+
+    for make in (ekf, sage_husa, learned):
+        one, other = make([0.1, 0.1], [1.0], 1), make([0.3, 0.2], [2.0], 2)
+        first = sw.run(one, x0, P0, z, dt=0.01)
+        traces = Counted.traces
+        second = sw.run(other, 2.0 * x0, 3.0 * P0, 4.0 * z, dt=0.5)
+        assert Counted.traces == traces
+        assert np.abs(first.x - second.x).max() > 0.1  # the new numbers were used
+
+    x, _ = sw.Online(ekf([0.1, 0.1], [1.0], 1), x0, P0).step(z[0])
+    traces = Counted.traces
+    other_x, _ = sw.Online(ekf([0.3, 0.2], [2.0], 2), 2.0 * x0, 3.0 * P0).step(z[0], dt=0.5)
+    assert Counted.traces == traces
+    assert np.abs(x - other_x).max() > 0.1
