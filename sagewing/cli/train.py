@@ -104,7 +104,8 @@ class Train:
             rows.append({**row, "losses": [float(v) for v in loss]})
             console.out.print(
                 f"seed {seed}: loss {row['loss']:.4f} over the last 20 epochs, "
-                f"{row['skipped']} updates skipped, {self.out / f'seed-{seed}'}"
+                f"{row['skipped']} updates skipped, {self.out / f'seed-{seed}'}",
+                soft_wrap=True,
             )
         result = BenchResult("train chaos", plain, self.seed, rows)
         for path in filter(None, (self.out / "result.json", self.json)):

@@ -21,14 +21,14 @@ SHOWN_SECONDS = 3.0
 def table(rows: list[dict[str, Any]]) -> Table:
     """The errors, a row a filter."""
     out = Table(
-        title="ARMSE over runs; lost: an error over 100 at some step",
+        title="ARMSE, mean ± std over runs; lost: an error over 100 at some step",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
     )
     out.add_column("filter")
     systems = list(dict.fromkeys(row["system"] for row in rows))
     for system in systems:
-        out.add_column(f"{SYSTEMS[system]}, mean ± std", justify="right")
+        out.add_column(SYSTEMS[system], justify="right")
         out.add_column("median", justify="right")
         out.add_column("lost", justify="right")
     for name in dict.fromkeys(row["filter"] for row in rows):
