@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 # What a caller may give where numbers are wanted.
 Numbers = ArrayLike | Sequence[Any]
 
 Scalar = Float[Array, ""]
 Duration = Float[Array, ""] | float
-Count = Int[Array, ""]
 
 # One record, as a user's model sees it.
 X = Float[Array, "n_x"]

@@ -5,7 +5,6 @@ import re
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -19,12 +18,7 @@ INDEFINITE = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 NAN = float("nan")
 
 
-@pytest.fixture(autouse=True)
-def as_a_user_runs_it():
-    """Without the suite's shape checker, which would speak before the package does."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 @pytest.fixture(scope="module")

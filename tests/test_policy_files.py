@@ -7,7 +7,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,12 +23,7 @@ LAYERS = {"encoder": (4,), "context": (4,), "head": (4,), "decoder": (4,)}
 PROVENANCE = {"trained on": "Lorenz", "seed": 3, "commit": "abc"}
 
 
-@pytest.fixture(autouse=True)
-def as_a_user_runs_it():
-    """Without the suite's shape checker, which would speak before the package does."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 @pytest.fixture(scope="module")

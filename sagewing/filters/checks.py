@@ -83,6 +83,15 @@ def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
         raise InputError(f'gain_noise must be "prior" or "posterior"; got {gain_noise!r}.')
 
 
+def forgetting_factor(b: Numbers) -> Float[Array, ""]:
+    """b as an array; it must not be 0 or 1 in the working precision either."""
+    a = as_real("b", b)
+    known = _known(a)
+    if a.ndim != 0 or (known is not None and not 0.0 < known < 1.0):
+        raise InputError(f"b is a forgetting factor and must lie between 0 and 1; got {b}.")
+    return a
+
+
 def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
     """Whether a model's methods return what the sizes of Q0 and R0 promise."""
     x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))

@@ -6,13 +6,13 @@ LAPACK called per record, is several times slower. Derivatives are written by ha
 automatic ones scatter, pad and reduce where a product would do.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.shapes import Covariances, Flags, Gains, Innovations, Jacobians, Measurements, States
+from sagewing.shapes import Covariances, Flags, Gains, Innovations, Jacobians, Measurements
 
 Matrix = Float[Array, "..."]
 T = TypeVar("T")
@@ -157,15 +157,16 @@ propagate.defvjp(_propagate_forward, _propagate_backward)
 
 
 class Gain(NamedTuple):
-    """What one Cholesky factorisation of S gives."""
+    """What one Cholesky factorisation of S gives; `ok` is False where it overflowed or failed."""
 
     HPH: Innovations
     L: Innovations
     K: Gains
     P: Covariances
+    ok: Flags
 
 
-def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Matrix, Matrix]:
+def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Any]:
     HP = matmul(H, P)
     HPH = matmul(HP, transpose(H))
     L = cholesky(HPH + R)
@@ -176,31 +177,42 @@ def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Matrix, M
     # Rounding in S and in H P reaches P through the gain; giving it back keeps P positive.
     spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
     slack = 2.0 * P.shape[0] * jnp.finfo(P.dtype).eps * matvec(jnp.abs(K), spread) ** 2
-    return Gain(HPH, L, K, P - removed + diagonal_matrix(slack)), HP, L_inv
+    P_post = P - removed + diagonal_matrix(slack)
+    # Whatever goes wrong above shows in one of these two diagonals.
+    ok = all_finite(diagonal(P_post), diagonal(HPH))
+    zero, unit = jnp.zeros_like(HPH), diagonal_matrix(jnp.ones_like(R[0]))
+    HPH, L, K, P_post, H, HP, L_inv = keep_where(
+        ok,
+        (HPH, L, K, P_post, H, HP, L_inv),
+        (zero, unit, jnp.zeros_like(K), P, jnp.zeros_like(H), jnp.zeros_like(HP), unit),
+    )
+    return Gain(HPH, L, K, P_post, ok), (H, HP, L_inv)
 
 
 @jax.custom_vjp
 def gain(P: Covariances, H: Jacobians, R: Innovations) -> Gain:
     """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T, for a symmetric P.
 
-    With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction.
+    With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction. Where
+    that overflows, nothing is gained: K and H P H^T are zero, L is the identity and P stays.
     """
     return _gain(P, H, R)[0]
 
 
 def _gain_forward(P, H, R):
-    out, HP, L_inv = _gain(P, H, R)
-    return out, (H, HP, out.L, L_inv, out.K, out.P)
+    out, others = _gain(P, H, R)
+    return out, (out, *others)
 
 
 def _gain_backward(saved, bar):
     # With J = I - K H:  d(P+) = J dP J^T + K dR K^T - K dH P+ - (..)^T
     #                    dK    = (J dP H^T - K dR + P+ dH^T - K dH P H^T) S^-1
     # and S reaches L through Cholesky's own rule; every product has rank n_z.
-    H, HP, L, L_inv, K, P_post = saved
+    (_, L, K, P_post, ok), H, HP, L_inv = saved
+    K_bar, L_bar, HPH_bar = (jnp.where(ok, b, 0.0) for b in (bar.K, bar.L, bar.HPH))
     G = symmetric(bar.P)
-    A = matmul(matmul(bar.K, transpose(L_inv)), L_inv)  # K-bar S^-1
-    S_bar = _cholesky_backward(L, L_inv, bar.L) + bar.HPH
+    A = matmul(matmul(K_bar, transpose(L_inv)), L_inv)  # K-bar S^-1
+    S_bar = _cholesky_backward(L, L_inv, L_bar) + HPH_bar
     Kt, Ht = transpose(K), transpose(H)
     GK = matmul(G, K)
     KtGK = matmul(Kt, GK)
@@ -208,7 +220,7 @@ def _gain_backward(saved, bar):
     # J^T (G J + A H) + H^T S_bar H, with the thin factors multiplied first
     left = G + matmul(A - GK, H)
     P_bar = left + matmul(Ht, matmul(S_bar, H) - matmul(Kt, left))
-    R_bar = KtGK - KtA + S_bar - bar.HPH
+    R_bar = KtGK - KtA + S_bar - HPH_bar
     H_bar = matmul(transpose(A) - 2.0 * transpose(GK), P_post) + matmul(
         S_bar + transpose(S_bar) - KtA, HP
     )
@@ -217,11 +229,15 @@ def _gain_backward(saved, bar):
 
 def _cholesky_backward(L, L_inv, L_bar):
     """S-bar = L^-T Phi(L^T L-bar) L^-1; Phi keeps the lower triangle and half of the diagonal."""
-    n = L.shape[0]
-    keep = jnp.tril(jnp.ones((n, n), L.dtype)) - 0.5 * jnp.eye(n, dtype=L.dtype)
-    keep = keep.reshape(keep.shape + (1,) * (L.ndim - 2))
-    inner = matmul(transpose(L), L_bar * (keep > 0)) * keep
+    inner = _lower(matmul(transpose(L), _lower(L_bar)))
+    inner = inner - 0.5 * diagonal_matrix(diagonal(inner))
     return symmetric(matmul(matmul(transpose(L_inv), inner), L_inv))
+
+
+def _lower(A: Matrix) -> Matrix:
+    """The lower triangle, with the diagonal."""
+    keep = jnp.tril(jnp.ones(A.shape[:2], A.dtype))
+    return A * keep.reshape(keep.shape + (1,) * (A.ndim - 2))
 
 
 gain.defvjp(_gain_forward, _gain_backward)
@@ -248,20 +264,30 @@ def _whiten_backward(saved, bar):
     L, white = saved
     upside_down = transpose(L)[::-1, ::-1]
     nu_bar = whiten(upside_down, bar[::-1])[::-1]  # L^-T bar, by backward substitution
-    return -nu_bar[:, None] * white[None], nu_bar
+    return _lower(-nu_bar[:, None] * white[None]), nu_bar
 
 
 whiten.defvjp(_whiten_forward, _whiten_backward)
 
 
-def all_finite(vector: States, *others: Matrix) -> Flags:
-    """For every record, whether all numbers of a vector and of further arrays are finite."""
-    probe = jnp.zeros_like(vector[0])
-    for value in (vector, *others):
-        value = 0.0 * value  # zero, or NaN
-        while value.ndim > probe.ndim:
-            value = sum(value[1:], value[0])
-        probe = probe + value
+@jax.custom_vjp
+def finite_derivative(values: T) -> T:
+    """The same values; a derivative by them that overflowed counts as zero."""
+    return values
+
+
+finite_derivative.defvjp(
+    lambda values: (values, None),
+    lambda _, bar: (jax.tree.map(lambda b: jnp.where(jnp.isfinite(b), b, 0.0), bar),),
+)
+
+
+def all_finite(*vectors: Matrix) -> Flags:
+    """For every record, whether all numbers of some vectors are finite."""
+    probe = jnp.zeros_like(vectors[0][0])
+    for vector in vectors:
+        for entry in vector:
+            probe = probe + 0.0 * entry  # zero, or NaN
     return hold(probe) == 0.0
 
 

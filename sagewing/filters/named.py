@@ -27,15 +27,12 @@ def SageHusa(
     model: Model,
     Q0: Numbers,
     R0: Numbers,
-    b: float = 0.99,
+    b: Numbers = 0.99,
     bounds: tuple[float, float] = (0.5, 100.0),
     gain_noise: GainNoise = "prior",
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
-    rule = Fading(checks.as_real("b", b))
-    if not 0.0 < float(rule.b) < 1.0:  # as rounded to the working precision
-        raise InputError(f"b is a forgetting factor and must lie between 0 and 1; got {b}.")
-    return _adaptive(model, Q0, R0, rule, bounds, gain_noise)
+    return _adaptive(model, Q0, R0, Fading(checks.forgetting_factor(b)), bounds, gain_noise)
 
 
 def NDRSageHusa(

@@ -14,6 +14,7 @@ from sagewing.filters.kernels import (
     all_finite,
     diagonal,
     diagonal_matrix,
+    finite_derivative,
     gain,
     hold,
     keep_where,
@@ -22,7 +23,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.lifting import jacobian, per_sample
-from sagewing.filters.rules import Rule, Seen
+from sagewing.filters.rules import Attenuation, Rule, Seen
 from sagewing.models import Model
 from sagewing.shapes import (
     XX,
@@ -31,6 +32,7 @@ from sagewing.shapes import (
     Covariances,
     Flags,
     Inputs,
+    Jacobians,
     Measurements,
     States,
     Steps,
@@ -72,6 +74,44 @@ class Estimate(NamedTuple):
     trace: Any
 
 
+def predict(
+    model: Model, x: States, P: Covariances, u: Inputs, dt: Steps
+) -> tuple[States, Covariances, Flags]:
+    """f(x), F P F^T, and where they are numbers; elsewhere the estimate stays as it stands."""
+    F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
+    x_pred = per_sample(model.transition, x, u, dt)
+    F, x_pred = hold((F, x_pred))
+    FPF = propagate(F, P)
+    ok = all_finite(x_pred, diagonal(FPF))
+    x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
+    return x_pred, FPF, ok
+
+
+def innovate(
+    model: Model, x_pred: States, r: Measurements, z: Measurements, u: Inputs, arrived: Arrived
+) -> tuple[Measurements, Jacobians, Arrived, Flags]:
+    """The innovation, H, which channels count, and whether those are all that arrived.
+
+    A channel that does not count has no innovation and no row in H. One that is off by so many
+    times its noise `r` that the square of that ratio's square overflows is as good as missing.
+    """
+    H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
+    z_hat = per_sample(model.observe, x_pred, u)
+    nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
+    sane = nu**2 < r * math.sqrt(jnp.finfo(nu.dtype).max)
+    ok = jnp.all(sane | ~arrived, axis=0)
+    arrived = arrived & sane
+    H, nu = hold((jnp.where(arrived[:, None], H, 0.0), jnp.where(arrived, nu, 0.0)))
+    return nu, H, arrived, ok
+
+
+def correct(model: Model, x_pred: States, step: States) -> tuple[States, Flags]:
+    """The corrected state, and where it is a number; elsewhere the prediction stands."""
+    x = per_sample(model.normalize, x_pred + step)
+    ok = all_finite(x)
+    return jnp.where(ok, x, x_pred), ok
+
+
 class AdaptiveFilter(eqx.Module):
     """An EKF whose noise covariances are re-estimated as an attenuation rule decides.
 
@@ -110,69 +150,44 @@ class AdaptiveFilter(eqx.Module):
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Estimate]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        model = self.model
-        x, P, q, r, memory = state
-
-        # Predict; a prediction that overflows is replaced by the estimate as it stands
-        F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
-        x_pred = per_sample(model.transition, x, u, dt)
-        F, x_pred = hold((F, x_pred))
-        FPF = hold(propagate(F, P))
-        predicted = all_finite(x_pred, FPF)
-        x_pred, FPF = keep_where(predicted, (x_pred, FPF), (x, P))
+        x, P, q, r = finite_derivative(state[:4])
+        x_pred, FPF, predicted = predict(self.model, x, P, u, dt)
         P_pred = FPF + self._Q(q)
+        nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
 
-        # Innovate; a channel that did not arrive has no row in H and no innovation
-        H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
-        z_hat = per_sample(model.observe, x_pred, u)
-        nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
-        H, nu = hold((jnp.where(arrived[:, None], H, 0.0), jnp.where(arrived, nu, 0.0)))
-
-        # One Cholesky, gain; one that overflows is the gain of a step without a measurement
+        # One Cholesky, gain; a failed one is that of a step without a measurement
         R = self._R(r, arrived)
-        HPH, L, K, P_post = hold(gain(P_pred, H, R))
-        white = hold(whiten(L, nu))
-        weighed = all_finite(nu, white, L, K, P_post)
-        zero = jnp.zeros_like(nu)
-        HPH, L, K, P_post, nu, white = keep_where(
-            weighed,
-            (HPH, L, K, P_post, nu, white),
-            (jnp.zeros_like(R), _unit(R), jnp.zeros_like(K), P_pred, zero, zero),
-        )
-        d, memory, trace = self.rule(memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
+        HPH, L, K, P_post, weighed = gain(P_pred, H, R)
+        arrived, nu = arrived & weighed, jnp.where(weighed, nu, 0.0)
+        white = whiten(L, nu)
+        d, memory, trace = self.rule(state.memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
-        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, self.r0, arrived & weighed)
+        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, self.r0, arrived)
 
         # Correct, with the noise of now
         if self.gain_noise == "posterior" or d.inflate_r is not None:
             r_now = r_next if self.gain_noise == "posterior" else r
             r_now = r_now if d.inflate_r is None else r_now * d.inflate_r
-            _, _, K, P_post = gain(P_pred, H, self._R(r_now, arrived))
+            _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
+            weighed = weighed & again
         step = matvec(K, nu)
-        x_post = per_sample(model.normalize, x_pred + step)
+        x_post, corrected = correct(self.model, x_pred, step)
 
         # Empirical q, attenuate, bound
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
-        q_next = self._attenuate(
-            q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived & weighed, axis=0)
-        )
+        q_next = self._attenuate(q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived, axis=0))
 
-        # Nothing but numbers leaves a step
         none = jnp.zeros_like(nu[0])
         nis = sum(white**2, none)
         loglik = -0.5 * sum(white**2 + 2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI, none)
-        corrected = all_finite(x_post, P_post) & jnp.isfinite(nis)
-        x, P, nis, loglik = keep_where(
-            corrected, (x_post, P_post, nis, loglik), (x_pred, P_pred, none, none)
-        )
-        state = FilterState(x, P, q_next, r_next, memory)
-        ok = predicted & weighed & corrected
-        adapted = (q_next, r_next, _joined(d.q, q, d.r, r))
+        ok = predicted & sane & weighed & corrected
+        state = FilterState(x_post, P_post, q_next, r_next, memory)
+        adapted = (q_next, r_next, _joined(d, q, r, arrived))
         if q_next is q and r_next is r:
             adapted = (None, None, None)
-        return state, Estimate(x, P, *adapted, nis, loglik, ok, trace)
+        return state, Estimate(x_post, P_post, *adapted, nis, loglik, ok, trace)
 
     def _Q(self, q: States) -> Covariances:
         Q = diagonal_matrix(q)
@@ -204,13 +219,8 @@ def _like(a: jax.Array, pattern: jax.Array) -> jax.Array:
     return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
 
 
-def _unit(R: jax.Array) -> jax.Array:
-    """The identity in the shape of R."""
-    return diagonal_matrix(jnp.ones_like(R[0]))
-
-
-def _joined(d_q, q, d_r, r):
+def _joined(d: Attenuation, q: States, r: Measurements, arrived: Arrived) -> Attenuations:
     """d_k as one vector, zero where nothing is adapted."""
-    return jnp.concatenate(
-        [jnp.zeros_like(q) if d_q is None else d_q, jnp.zeros_like(r) if d_r is None else d_r]
-    )
+    d_q = jnp.zeros_like(q) if d.q is None else jnp.where(jnp.any(arrived, axis=0), d.q, 0.0)
+    d_r = jnp.zeros_like(r) if d.r is None else jnp.where(arrived, d.r, 0.0)
+    return jnp.concatenate([d_q, d_r])

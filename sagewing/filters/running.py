@@ -48,9 +48,9 @@ def run(
 
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
-    batch = checks.record(filt.n_z, z, u, dt, mask).batch
-    start = filt.init(*checks.start(filt.n_x, x0, P0, batch))
-    return run_from(filt, start, z, u, dt, mask)
+    record = checks.record(filt.n_z, z, u, dt, mask)
+    state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
+    return _result(filt, state, record)
 
 
 def run_from(
@@ -64,6 +64,10 @@ def run_from(
     """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
     record = checks.record(filt.n_z, z, u, dt, mask)
     checks.state_fits(filt, state, record.batch)
+    return _result(filt, state, record)
+
+
+def _result(filt: Any, state: Any, record: checks.Record) -> Result:
     state, estimates = _scan(filt, state, record)
     return Result(*estimates[:-1], state=state)
 
@@ -99,16 +103,10 @@ def complete(filt: Any, estimates: Estimate, leading: tuple[int, ...]) -> Estima
     return estimates._replace(q=q, r=r, d=d)
 
 
-def scan(
-    filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any, *, remat: bool = False
-) -> tuple[Any, Any]:
-    """The steps of a record, time first and batch last.
-
-    This is what `run` compiles and training differentiates; `remat` computes a step again in the
-    backward pass instead of storing all of it.
-    """
+def scan(filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> tuple[Any, Any]:
+    """The steps of a record, time first and batch last: what `run` compiles, training derives."""
 
     def step(state: Any, inputs: Any) -> tuple[Any, Any]:
         return filt.step(state, *inputs)
 
-    return jax.lax.scan(jax.checkpoint(step) if remat else step, state, (z, u, dt, arrived))
+    return jax.lax.scan(step, state, (z, u, dt, arrived))

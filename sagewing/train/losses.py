@@ -28,7 +28,7 @@ def state_loss(
         jnp.moveaxis(a, 0, -1) for a in (jnp.where(arrived, z, 0.0), arrived, truth)
     )
     start = filt.init(x0.T, jnp.broadcast_to(P0[..., None], (*P0.shape, runs)))
-    _, steps_made = scan(filt, start, z, None, jnp.full(steps, dt, z.dtype), arrived, remat=True)
+    _, steps_made = scan(filt, start, z, None, jnp.full(steps, dt, z.dtype), arrived)
     y, c = steps_made.trace
     error = jnp.mean(jnp.sum((steps_made.x - truth) ** 2, axis=1))
     if aux_weight == 0.0:
