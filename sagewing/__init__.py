@@ -3,20 +3,39 @@
 from sagewing import models
 from sagewing.deploy.online import Online
 from sagewing.errors import InputError
-from sagewing.filters import EKF, NDRSageHusa, Result, SageHusa, run, run_from
+from sagewing.filters import (
+    EKF,
+    ENNAKF,
+    LEKF,
+    VBAKF,
+    KalmanNet,
+    NDRSageHusa,
+    OracleEKF,
+    Result,
+    SageHusa,
+    run,
+    run_from,
+)
 from sagewing.models import ContinuousModel, Model
-from sagewing.policy import Architecture, Policy
+from sagewing.policy import Architecture, Network, Noise, Policy
 
 __version__ = "0.1.0"
 
 __all__ = [
     "EKF",
+    "ENNAKF",
+    "LEKF",
+    "VBAKF",
     "Architecture",
     "ContinuousModel",
     "InputError",
+    "KalmanNet",
     "Model",
     "NDRSageHusa",
+    "Network",
+    "Noise",
     "Online",
+    "OracleEKF",
     "Policy",
     "Result",
     "SageHusa",

@@ -21,6 +21,7 @@ Duration = Float[Array, ""] | float
 X = Float[Array, "n_x"]
 Z = Float[Array, "n_z"]
 XX = Float[Array, "n_x n_x"]
+ZZ = Float[Array, "n_z n_z"]
 ZX = Float[Array, "n_z n_x"]
 Input = Float[Array, "n_u"] | None
 

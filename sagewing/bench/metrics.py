@@ -34,7 +34,7 @@ def diverged(rmse: Float[Array, "B T"]) -> Array:
 def summary(rmse: Float[Array, "B T"]) -> ErrorSummary:
     """ARMSE (mean, standard deviation, median over runs) and the percentage of lost runs."""
     lost = diverged(rmse)
-    armse = np.mean(rmse[~lost], axis=-1)
+    armse = np.mean(rmse[~lost], axis=-1, dtype=np.float64)
     if armse.size == 0:
         return ErrorSummary(float("nan"), float("nan"), float("nan"), 100.0)
     return ErrorSummary(
@@ -43,3 +43,9 @@ def summary(rmse: Float[Array, "B T"]) -> ErrorSummary:
         float(np.median(armse)),
         float(100.0 * np.mean(lost)),
     )
+
+
+def crmse(rmse: Float[Array, "B T"]) -> Float[Array, "T"]:
+    """The root of the mean square of all errors up to each step, over runs that were not lost."""
+    squares = np.mean(rmse[~diverged(rmse)] ** 2, axis=0, dtype=np.float64)
+    return np.sqrt(np.cumsum(squares) / np.arange(1, squares.size + 1))

@@ -1,5 +1,6 @@
 """The one form in which every command leaves its result."""
 
+import math
 import platform
 import subprocess
 from dataclasses import dataclass
@@ -34,10 +35,15 @@ class BenchResult:
                     "seed": self.seed,
                     "commit": commit(),
                     "versions": versions(),
-                    "rows": self.rows,
+                    "rows": [{k: _plain(v) for k, v in row.items()} for row in self.rows],
                 }
             ),
         )
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN: a number that does not exist is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def versions() -> dict[str, str]:

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sagewing.bench.chaos import FILTERS, compare
+from sagewing.bench.chaos import compare
 from sagewing.bench.result import BenchResult
 from sagewing.cli import console
-from sagewing.policy import Policy
 from sagewing.report import chaos
-from sagewing.sim.chaos import PROTOCOLS, SYSTEMS
+from sagewing.sim.chaos import PROTOCOLS
+
+SYSTEMS = ("lorenz", "rossler")
+FILTERS = ("ekf", "shkf95", "shkf99", "ndr")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Demo:
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "runs", "steps")
-        policy, protocol = Policy.pretrained("chaos"), PROTOCOLS["aligned"]
+        protocol = PROTOCOLS["aligned"]
         comparisons = []
         rows: list[dict[str, Any]] = []
         with console.progress() as bar:
@@ -44,14 +46,18 @@ class Demo:
                 bar.update(task, note=system)
                 comparisons.append(
                     compare(
-                        system, protocol, policy, seed=self.seed, runs=self.runs, steps=self.steps
+                        system,
+                        protocol,
+                        seed=self.seed,
+                        runs=self.runs,
+                        steps=self.steps,
+                        filters=FILTERS,
                     )
                 )
                 rows += comparisons[-1].rows
                 bar.advance(task)
         settings = {
             "protocol": protocol.name,
-            "policy": "chaos",
             "filters": list(FILTERS),
             "runs": self.runs,
             "steps": self.steps,
@@ -59,6 +65,6 @@ class Demo:
         result = BenchResult("demo", settings, self.seed, rows)
         for path in filter(None, (self.out / "result.json", self.json)):
             result.write(path)
-        chaos.picture(comparisons, self.out / "demo.png")
+        chaos.overview(comparisons, self.out / "demo.png")
         console.out.print(chaos.table(rows))
         console.err.print(f"Written: {self.out / 'result.json'}, {self.out / 'demo.png'}")

@@ -9,12 +9,17 @@ import jax
 import tyro
 
 from sagewing.cli import console
+from sagewing.cli.bench import Bench
 from sagewing.cli.demo import Demo
 from sagewing.cli.train import Train
+from sagewing.cli.tune import Tune
 from sagewing.errors import InputError
 
 Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")] | Annotated[Train, tyro.conf.subcommand("train")]
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
 )
 
 

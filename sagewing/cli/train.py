@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tyro
@@ -19,16 +19,19 @@ from sagewing.train.chaos import ChaosTraining, settings, train_chaos
 
 @dataclass(frozen=True)
 class Train:
-    """Train the NDR-SHKF; "chaos" is the paper's schedule on Lorenz episodes.
+    """Train a learned filter; "chaos" is the paper's schedule on Lorenz episodes.
 
-    Writes DIR/seed-N/ (a policy for sw.Policy.load) for every seed, DIR/result.json with the
-    losses, and a checkpoint twice a minute: a kill loses no more, and --resume goes on bit for bit.
+    Writes DIR/seed-N/ (for sw.Policy.load or sw.Network.load) for every seed, DIR/result.json
+    with the losses, and a checkpoint twice a minute: a kill loses no more, and --resume goes on
+    bit for bit.
 
     Example: sagewing train chaos --out out/chaos --seeds 3
     """
 
     domain: tyro.conf.Positional[Literal["chaos"]]
     """what to train on"""
+    filter: Literal["ndr", "enn-akf", "l-ekf", "kalmannet"] = "ndr"
+    """which filter; --depth, --features, --gain-noise, --bounds and --aux-weight are ndr's"""
     out: Path = Path("out/train-chaos")
     """folder for the policies and the checkpoint"""
     resume: bool = False
@@ -66,6 +69,7 @@ class Train:
         """Run it."""
         console.at_least_one(self, "seeds", "epochs", "batch", "steps")
         setup = ChaosTraining(
+            filter=self.filter,
             protocol=self.protocol,
             architecture=Architecture(
                 n_x=len(Q_BASE), n_z=len(R_BASE), features=self.features, depth=self.depth
@@ -78,35 +82,47 @@ class Train:
             gain_noise=self.gain_noise,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
-        with console.progress() as bar:
-            task = bar.add_task("epochs", total=self.epochs, note="compiling")
+        fit(setup, seeds, "train chaos", self.out, self.json, resume=self.resume)
 
-            def report(p: Progress) -> None:
-                skipped = f", {p.skipped} updates skipped" if p.skipped else ""
-                bar.update(task, completed=p.epoch, note=f"loss {p.loss:.4f}{skipped}")
 
-            try:
-                trained = train_chaos(
-                    setup, seeds, folder=self.out, resume=self.resume, report=report
-                )
-            except KeyboardInterrupt:
-                bar.stop()
-                console.err.print("Interrupted: the same command with --resume goes on.")
-                sys.exit(1)
-        plain, rows = settings(setup, seeds), []
-        losses = np.asarray(trained.losses)
-        for seed, policy, loss, skipped in zip(
-            seeds, trained.models, losses, trained.skipped, strict=True
-        ):
-            row = {"seed": seed, "loss": float(loss[-20:].mean()), "skipped": int(skipped)}
-            made = {"training": plain, **row, "commit": commit(), "versions": versions()}
-            policy.save(self.out / f"seed-{seed}", made, overwrite=True)
-            rows.append({**row, "losses": [float(v) for v in loss]})
-            console.out.print(
-                f"seed {seed}: loss {row['loss']:.4f} over the last 20 epochs, "
-                f"{row['skipped']} updates skipped, {self.out / f'seed-{seed}'}",
-                soft_wrap=True,
-            )
-        result = BenchResult("train chaos", plain, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
+def fit(
+    setup: ChaosTraining,
+    seeds: list[int],
+    command: str,
+    out: Path,
+    json: Path | None,
+    *,
+    resume: bool,
+) -> list[Any]:
+    """Train with a progress bar, write what came out, and return it."""
+    with console.progress() as bar:
+        task = bar.add_task("epochs", total=setup.schedule.epochs, note="compiling")
+
+        def report(p: Progress) -> None:
+            skipped = f", {p.skipped} updates skipped" if p.skipped else ""
+            bar.update(task, completed=p.epoch, note=f"loss {p.loss:.4f}{skipped}")
+
+        try:
+            trained = train_chaos(setup, seeds, folder=out, resume=resume, report=report)
+        except KeyboardInterrupt:
+            bar.stop()
+            console.err.print("Interrupted: the same command with --resume goes on.")
+            sys.exit(1)
+    plain, rows = settings(setup, seeds), []
+    losses = np.asarray(trained.losses)
+    for seed, learned, loss, skipped in zip(
+        seeds, trained.models, losses, trained.skipped, strict=True
+    ):
+        row = {"seed": seed, "loss": float(loss[-20:].mean()), "skipped": int(skipped)}
+        made = {"training": plain, **row, "commit": commit(), "versions": versions()}
+        learned.save(out / f"seed-{seed}", made, overwrite=True)
+        rows.append({**row, "losses": [float(v) for v in loss]})
+        console.out.print(
+            f"seed {seed}: loss {row['loss']:.4f} over the last 20 epochs, "
+            f"{row['skipped']} updates skipped, {out / f'seed-{seed}'}",
+            soft_wrap=True,
+        )
+    result = BenchResult(command, plain, seeds[0], rows)
+    for path in filter(None, (out / "result.json", json)):
+        result.write(path)
+    return trained.models

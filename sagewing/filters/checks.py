@@ -57,6 +57,12 @@ def noise(
     return diagonal, None if known is not None and not np.any(np.asarray(rest)) else rest
 
 
+def covariance(name: str, value: Numbers, size: str, *, positive: bool) -> Float[Array, "n n"]:
+    """A covariance given as a diagonal or a matrix: the matrix."""
+    diagonal, rest = noise(name, value, size, positive=positive)
+    return jnp.diag(diagonal) if rest is None else jnp.diag(diagonal) + rest
+
+
 def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
     scale = np.abs(matrix).max()
     if np.abs(matrix - matrix.T).max() > 1e-6 * scale:

@@ -31,6 +31,7 @@ from sagewing.shapes import (
     Attenuations,
     Covariances,
     Flags,
+    Innovations,
     Inputs,
     Jacobians,
     Measurements,
@@ -87,6 +88,15 @@ def predict(
     return x_pred, FPF, ok
 
 
+def innovation(
+    model: Model, x: States, z: Measurements, u: Inputs, arrived: Arrived
+) -> Measurements:
+    """z - h(x), as the model takes differences; zero for a channel that did not arrive."""
+    z_hat = per_sample(model.observe, x, u)
+    nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
+    return jnp.where(arrived, nu, 0.0)
+
+
 def innovate(
     model: Model, x_pred: States, r: Measurements, z: Measurements, u: Inputs, arrived: Arrived
 ) -> tuple[Measurements, Jacobians, Arrived, Flags]:
@@ -96,10 +106,9 @@ def innovate(
     times its noise `r` that the square of that ratio's square overflows is as good as missing.
     """
     H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
-    z_hat = per_sample(model.observe, x_pred, u)
-    nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
+    nu = innovation(model, x_pred, z, u, arrived)
     sane = nu**2 < r * math.sqrt(jnp.finfo(nu.dtype).max)
-    ok = jnp.all(sane | ~arrived, axis=0)
+    ok = jnp.all(sane, axis=0)
     arrived = arrived & sane
     H, nu = hold((jnp.where(arrived[:, None], H, 0.0), jnp.where(arrived, nu, 0.0)))
     return nu, H, arrived, ok
@@ -110,6 +119,25 @@ def correct(model: Model, x_pred: States, step: States) -> tuple[States, Flags]:
     x = per_sample(model.normalize, x_pred + step)
     ok = all_finite(x)
     return jnp.where(ok, x, x_pred), ok
+
+
+def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[Values, Values]:
+    """The normalised innovation squared and the log-likelihood of the channels that arrived."""
+    none = jnp.zeros_like(white[0])
+    nis = sum(white**2, none)
+    return nis, -0.5 * sum(white**2 + 2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI, none)
+
+
+def of_arrived(R: Innovations, arrived: Arrived) -> Innovations:
+    """R with the identity in place of the channels that did not arrive."""
+    unit = diagonal_matrix(jnp.ones_like(R[0]))
+    return jnp.where(arrived[:, None] & arrived[None], R, unit)
+
+
+def like(a: jax.Array, pattern: jax.Array) -> jax.Array:
+    """`a`, the same for every record of the pattern's batch."""
+    batch = pattern.shape[1:]
+    return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
 
 
 class AdaptiveFilter(eqx.Module):
@@ -143,7 +171,7 @@ class AdaptiveFilter(eqx.Module):
 
     def init(self, x0: States, P0: Covariances) -> FilterState:
         """The filter before its first measurement."""
-        q, r = _like(self.q0, x0), _like(self.r0, x0)
+        q, r = like(self.q0, x0), like(self.r0, x0)
         return FilterState(x0, P0, q, r, self.rule.init(q, r))
 
     def step(
@@ -179,9 +207,7 @@ class AdaptiveFilter(eqx.Module):
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
         q_next = self._attenuate(q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived, axis=0))
 
-        none = jnp.zeros_like(nu[0])
-        nis = sum(white**2, none)
-        loglik = -0.5 * sum(white**2 + 2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI, none)
+        nis, loglik = consistency(white, L, arrived)
         ok = predicted & sane & weighed & corrected
         state = FilterState(x_post, P_post, q_next, r_next, memory)
         adapted = (q_next, r_next, _joined(d, q, r, arrived))
@@ -191,13 +217,11 @@ class AdaptiveFilter(eqx.Module):
 
     def _Q(self, q: States) -> Covariances:
         Q = diagonal_matrix(q)
-        return Q if self.Q_off is None else Q + _like(self.Q_off, q)
+        return Q if self.Q_off is None else Q + like(self.Q_off, q)
 
-    def _R(self, r: Measurements, arrived: Arrived) -> jax.Array:
-        R = diagonal_matrix(jnp.where(arrived, r, 1.0))
-        if self.R_off is None:
-            return R
-        return R + jnp.where(arrived[:, None] & arrived[None], _like(self.R_off, r), 0.0)
+    def _R(self, r: Measurements, arrived: Arrived) -> Innovations:
+        R = diagonal_matrix(r)
+        return of_arrived(R if self.R_off is None else R + like(self.R_off, r), arrived)
 
     def _attenuate(self, old, empirical, share, scale, base, moved):
         """(1 - d) old + d empirical, scaled, within the bounds, where something was measured."""
@@ -206,17 +230,11 @@ class AdaptiveFilter(eqx.Module):
         if new is old:
             return old
         low, high = self.bounds
-        base = _like(base, old)
+        base = like(base, old)
         new = jnp.clip(
             new, jnp.maximum(low * base, self.floor), jnp.maximum(high * base, self.floor)
         )
         return jnp.where(moved & ~jnp.isnan(new), new, old)
-
-
-def _like(a: jax.Array, pattern: jax.Array) -> jax.Array:
-    """`a`, the same for every record of the pattern's batch."""
-    batch = pattern.shape[1:]
-    return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
 
 
 def _joined(d: Attenuation, q: States, r: Measurements, arrived: Arrived) -> Attenuations:

@@ -93,14 +93,15 @@ def _scan(filt: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
 
 
 def complete(filt: Any, estimates: Estimate, leading: tuple[int, ...]) -> Estimate:
-    """The base noise, and no attenuation, where the filter adapts nothing and so says nothing."""
-    if estimates.d is not None:
-        return estimates
-    q, r, d = (
-        jnp.broadcast_to(a, (*leading, a.size))
-        for a in (filt.q0, filt.r0, jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype))
+    """The base noise, and no attenuation, where the filter says nothing of them."""
+    silent = {"q": filt.q0, "r": filt.r0, "d": jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype)}
+    return estimates._replace(
+        **{
+            name: jnp.broadcast_to(base, (*leading, base.size))
+            for name, base in silent.items()
+            if getattr(estimates, name) is None
+        }
     )
-    return estimates._replace(q=q, r=r, d=d)
 
 
 def scan(filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> tuple[Any, Any]:

@@ -6,5 +6,14 @@ from sagewing.models.continuous import ContinuousModel
 from sagewing.models.lorenz import Lorenz
 from sagewing.models.model import Model
 from sagewing.models.rossler import Rossler
+from sagewing.models.thomas import Thomas
 
-__all__ = ["ConstantVelocity", "ContinuousModel", "Lorenz", "Model", "Rossler", "wrap_angle"]
+__all__ = [
+    "ConstantVelocity",
+    "ContinuousModel",
+    "Lorenz",
+    "Model",
+    "Rossler",
+    "Thomas",
+    "wrap_angle",
+]

@@ -1,6 +1,8 @@
-"""The learned attenuation policy: features, network, files."""
+"""What is learned: the attenuation policy, the baselines' networks, tuned noise; and its files."""
 
 from sagewing.policy.architecture import Architecture
+from sagewing.policy.network import Network
+from sagewing.policy.noise import Noise
 from sagewing.policy.policy import Policy
 
-__all__ = ["Architecture", "Policy"]
+__all__ = ["Architecture", "Network", "Noise", "Policy"]

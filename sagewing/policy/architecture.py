@@ -1,7 +1,8 @@
 """The sizes of a policy network."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from sagewing.errors import InputError
 from sagewing.policy.features import FEATURES, FeatureName
@@ -55,6 +56,29 @@ class Architecture:
     def n_y(self) -> int:
         """The number of features."""
         return FEATURES[self.features].size(self.n_x, self.n_z)
+
+    def card(self) -> dict[str, Any]:
+        """The sizes as plain JSON; the clip of the features stands apart."""
+        sizes = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {"normalisation": {"clip": sizes.pop("clip")}, "architecture": sizes}
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> "Architecture":
+        """The sizes in a file, of which nothing may be missing or of another type."""
+        given: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in card["architecture"].items()
+        }
+        missing = {f.name for f in fields(cls)} - given.keys() - {"clip"}
+        if missing:
+            raise KeyError(f"architecture.{min(missing)}")
+        for name, size in given.items():
+            numbers = size if isinstance(size, tuple) else (size,)
+            if name != "features" and any(type(n) is not int for n in numbers):
+                raise ValueError(f"{name} is {size!r}")
+        clip = card["normalisation"]["clip"]
+        if type(clip) not in (int, float):
+            raise ValueError(f"clip is {clip!r}")
+        return cls(**given, clip=float(clip))
 
     @classmethod
     def flight(cls, n_x: int = 19, n_z: int = 6) -> "Architecture":

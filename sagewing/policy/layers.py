@@ -1,4 +1,4 @@
-"""The three layers of the network, batch in the last axis."""
+"""The layers of the networks, batch in the last axis."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -59,6 +59,24 @@ class MLP(eqx.Module):
             if self.final_relu or i + 1 < len(self.layers):
                 y = jax.nn.relu(y)
         return y
+
+
+class Elman(eqx.Module):
+    """A plain recurrent layer (Elman 1990): h = tanh(W y + U h + b)."""
+
+    W: Float[Array, "n_hidden n_in"]
+    U: Float[Array, "n_hidden n_hidden"]
+    b: Float[Array, "n_hidden"]
+
+    def __init__(self, n_in: int, n_hidden: int, *, key: PRNGKeyArray):
+        k_W, k_U, k_b = jax.random.split(key, 3)
+        self.W = _uniform(k_W, (n_hidden, n_in), n_hidden)
+        self.U = _uniform(k_U, (n_hidden, n_hidden), n_hidden)
+        self.b = _uniform(k_b, (n_hidden,), n_hidden)
+
+    def __call__(self, y: In, h: Hidden) -> Hidden:
+        """The next hidden state."""
+        return jnp.tanh(self.W @ y + self.U @ h + _bias(self.b, h))
 
 
 class GRU(eqx.Module):

@@ -1,6 +1,5 @@
 """The paper's network: features, encoder, N-deep GRU, context, policy head, decoder."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,10 +11,10 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Attenuation, Seen
-from sagewing.policy import storage
 from sagewing.policy.architecture import Architecture
 from sagewing.policy.features import FEATURES, Features
 from sagewing.policy.layers import GRU, MLP
+from sagewing.policy.storage import Stored, number
 from sagewing.shapes import Measurements, States
 
 
@@ -26,13 +25,14 @@ class Trace(NamedTuple):
     c: Float[Array, "d_c *batch"]
 
 
-class Policy(eqx.Module):
+class Policy(Stored):
     """The recurrent network that chooses a forgetting factor for every channel.
 
     `bounds` and `gain_noise` are those of the filter it is trained in, and the default of the
     filter that uses it.
     """
 
+    kind = "ndr"
     arch: Architecture = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
@@ -99,22 +99,16 @@ class Policy(eqx.Module):
         """The features of a whole record again, from its contexts: the auxiliary decoder."""
         return jax.vmap(self.decoder)(c)
 
-    def save(
-        self,
-        folder: str | Path,
-        provenance: dict[str, Any] | None = None,
-        *,
-        overwrite: bool = False,
-    ) -> None:
-        """Write `weights.safetensors` and `policy.json`; what is there stays unless `overwrite`."""
-        storage.save(self, Path(folder), provenance or {}, overwrite=overwrite)
+    def card(self) -> dict[str, Any]:
+        """The sizes, and the filter that the policy was trained in."""
+        inside = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
+        return {**self.arch.card(), "filter": inside}
 
     @classmethod
-    def load(cls, folder: str | Path) -> "Policy":
-        """Read what `save` wrote; a damaged or foreign file is refused with the reason."""
-        return storage.load(cls, Path(folder))
-
-    @classmethod
-    def pretrained(cls, name: str) -> "Policy":
-        """A policy that ships with the package, such as "chaos"."""
-        return storage.load(cls, storage.shipped(name))
+    def from_card(cls, card: dict[str, Any]) -> "Policy":
+        """A policy of these sizes."""
+        arch, inside = Architecture.from_card(card), card["filter"]
+        if not isinstance(inside["bounds"], list):
+            raise ValueError(f"bounds is {inside['bounds']!r}")
+        low, high = (number(b) for b in inside["bounds"])
+        return cls(arch, (low, high), inside["gain_noise"], key=jax.random.key(0))

@@ -1,45 +1,78 @@
-"""A policy on disk: numbers in `weights.safetensors`, everything else in `policy.json`."""
+"""Something learned on disk: numbers in `weights.safetensors`, the rest in `policy.json`."""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from sagewing import tensors
 from sagewing.errors import InputError
 from sagewing.files import read_json, to_json, write_atomically
-from sagewing.filters import checks
-from sagewing.policy.architecture import Architecture
 
 FORMAT = "sagewing-policy"
 VERSION = 1
 WEIGHTS, CARD = "weights.safetensors", "policy.json"
 SHIPPED = Path(__file__).parent / "shipped"
+# What a name without a filter and a protocol means.
+SHORT_NAMES = {"chaos": "chaos-ndr-aligned"}
 
-P = TypeVar("P", bound=eqx.Module)
+P = TypeVar("P", bound="Stored")
 
 
-def save(policy: Any, folder: Path, provenance: dict[str, Any], *, overwrite: bool) -> None:
+class Stored(eqx.Module):
+    """Something learned that lives in a folder.
+
+    A subclass has a `kind`, says in `card` what rebuilds it, and rebuilds itself `from_card`.
+    """
+
+    kind: ClassVar[str]
+
+    def card(self) -> dict[str, Any]:
+        """What `from_card` needs, as plain JSON."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> Self:
+        """One with these sizes and some weights."""
+        raise NotImplementedError
+
+    def save(
+        self,
+        folder: str | Path,
+        provenance: dict[str, Any] | None = None,
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        """Write `weights.safetensors` and `policy.json`; what is there stays unless `overwrite`."""
+        _save(self, Path(folder), provenance or {}, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read what `save` wrote; a damaged or foreign file is refused with the reason."""
+        return _load(cls, Path(folder))
+
+    @classmethod
+    def pretrained(cls, name: str) -> Self:
+        """One that ships with the package, such as "chaos"."""
+        return _load(cls, _shipped(name))
+
+
+def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrite: bool) -> None:
     """Write the folder as a whole: the new one replaces the old one when it is complete."""
     here = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     if folder.exists() and (not folder.is_dir() or here - {WEIGHTS, CARD}):
         raise InputError(f"{folder} exists and is not a policy folder; choose another name.")
     if here and not overwrite:
         raise InputError(f"{folder} exists already; choose another folder or overwrite it.")
-    sizes = asdict(policy.arch)
     card = {
         "format": FORMAT,
         "version": VERSION,
-        "normalisation": {"clip": sizes.pop("clip")},
-        "architecture": sizes,
-        "filter": {"bounds": list(policy.bounds), "gain_noise": policy.gain_noise},
+        "kind": learned.kind,
+        **learned.card(),
         "provenance": provenance,
     }
     try:
@@ -51,7 +84,7 @@ def save(policy: Any, folder: Path, provenance: dict[str, Any], *, overwrite: bo
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        write_atomically(new / WEIGHTS, tensors.to_bytes(policy))
+        write_atomically(new / WEIGHTS, tensors.to_bytes(learned))
         write_atomically(new / CARD, described)
         os.chmod(new, 0o755)
         if folder.exists():
@@ -80,53 +113,44 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def load(make: Callable[..., P], folder: Path) -> P:
-    """The policy in a folder, whose class is `make`."""
+def _load(make: type[P], folder: Path) -> P:
     if not folder.is_dir():
         raise InputError(f"There is no policy folder at {folder}.")
-    settings = _settings(read_card(folder), folder / CARD)
-    skeleton = eqx.filter_eval_shape(lambda: make(*settings, key=jax.random.key(0)))
-    policy = tensors.from_file(folder / WEIGHTS, skeleton)
-    for name, array in tensors.named_arrays(policy).items():
+    card = read_card(folder)
+    if card.get("kind") != make.kind:
+        raise InputError(
+            f"{folder / CARD} has the kind {card.get('kind')!r}; {make.__name__}.load reads "
+            f'"{make.kind}".'
+        )
+    try:
+        skeleton = eqx.filter_eval_shape(lambda: make.from_card(card))
+    except KeyError as error:
+        raise InputError(f"{folder / CARD} is damaged: it lacks {error}.") from None
+    except InputError as error:
+        raise InputError(f"{folder / CARD} is damaged: {error}") from None
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(f"{folder / CARD} is damaged: {type(error).__name__}: {error}") from None
+    learned = tensors.from_file(folder / WEIGHTS, skeleton)
+    for name, array in tensors.named_arrays(learned).items():
         if not np.all(np.isfinite(array)):
             raise InputError(f"{folder / WEIGHTS}: tensor {name!r} holds NaN or infinite numbers.")
-    return policy
+    return learned
 
 
-def _settings(card: dict[str, Any], path: Path) -> tuple[Architecture, tuple[float, float], Any]:
-    try:
-        clip = _number(card["normalisation"]["clip"])
-        given = {k: tuple(v) if isinstance(v, list) else v for k, v in card["architecture"].items()}
-        missing = {f.name for f in fields(Architecture)} - given.keys() - {"clip"}
-        if missing:
-            raise ValueError(f"architecture lacks {min(missing)!r}")
-        for name, size in given.items():
-            numbers = size if isinstance(size, tuple) else (size,)
-            if name != "features" and any(type(n) is not int for n in numbers):
-                raise ValueError(f"{name} is {size!r}")
-        arch = Architecture(**cast(dict[str, Any], given), clip=clip)
-        if not isinstance(card["filter"]["bounds"], list):
-            raise ValueError(f"bounds is {card['filter']['bounds']!r}")
-        low, high = (_number(b) for b in card["filter"]["bounds"])
-        checks.adaptation((low, high), card["filter"]["gain_noise"])
-        return arch, (low, high), card["filter"]["gain_noise"]
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {type(error).__name__}: {error}") from None
-
-
-def _number(value: Any) -> float:
+def number(value: Any) -> float:
+    """A number that a card holds, or a ValueError."""
     if type(value) not in (int, float):
         raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 
-def shipped(name: str) -> Path:
-    """The folder of a policy that ships with the package."""
+def _shipped(name: str) -> Path:
+    """The folder of something that ships with the package."""
+    name = SHORT_NAMES.get(name, name)
     known = (
         sorted(p.name for p in SHIPPED.iterdir() if (p / CARD).exists()) if SHIPPED.is_dir() else []
     )
     if name not in known:
-        raise InputError(
-            f"There is no shipped policy {name!r}; known: {', '.join(known) or 'none'}."
-        )
+        known = sorted(SHORT_NAMES) + known
+        raise InputError(f"There is no shipped policy {name!r}; known: {', '.join(known)}.")
     return SHIPPED / name

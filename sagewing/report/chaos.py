@@ -1,5 +1,7 @@
-"""The chaotic systems in one table and one picture."""
+"""The chaotic systems in tables and pictures."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,85 +13,271 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from sagewing.bench.chaos import Comparison
-from sagewing.bench.metrics import diverged, rmse_over_time
+from sagewing.bench.metrics import crmse, diverged
 from sagewing.report.style import COLOURS, LABELS, SYSTEMS
 from sagewing.sim.chaos import DT
 
 SHOWN_SECONDS = 3.0
+# Of many filters, those that a picture with room for a few shows, the first that are there.
+TELLING = ("ekf", "ndr-posterior", "vbakf", "l-ekf", "ndr", "shkf95", "shkf99", "enn-akf")
+AXES = ("x", "y", "z")
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """The errors, a row a filter."""
+    """The errors, a row a filter, for the terminal."""
     out = Table(
-        title="ARMSE, mean ± std over runs; lost: an error over 100 at some step",
+        title="ARMSE, mean ± std over runs; lost: an error over 100 at some step; NEES of the "
+        "median run (3 is consistent)",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
     )
     out.add_column("filter")
-    systems = list(dict.fromkeys(row["system"] for row in rows))
+    systems = _systems(rows)
     for system in systems:
         out.add_column(SYSTEMS[system], justify="right")
-        out.add_column("median", justify="right")
         out.add_column("lost", justify="right")
-    for name in dict.fromkeys(row["filter"] for row in rows):
+        out.add_column("NEES", justify="right")
+    for name, found in _by_filter(rows):
         cells = []
         for system in systems:
-            row = next(r for r in rows if r["filter"] == name and r["system"] == system)
-            cells.append(f"{row['armse_mean']:.3f} ± {row['armse_std']:.3f}")
-            cells.append(f"{row['armse_median']:.3f}")
-            cells.append(f"{row['divergence_pct']:.1f}%")
+            row = found[system]
+            cells.append(f"{_number(row['armse_mean'])} ± {_number(row['armse_std'])}")
+            cells.append(f"{row['divergence_pct']:.2f}%")
+            cells.append(_short(row["nees_median"]))
         out.add_row(LABELS[name], *cells)
     return out
 
 
-def picture(comparisons: list[Comparison], path: Path) -> None:
-    """One run of each system, the noise that the learned filter believes in, and the mean error."""
+def markdown(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> str:
+    """The table for a README."""
+    systems = _systems(rows)
+    head = ["filter"]
+    for system in systems:
+        head += [f"{SYSTEMS[system]}, mean ± std", "median", "lost", "NEES"]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lost = [cell for s in systems for cell in ("", "", f"{truth_lost[s]:.2f}%", "")]
+    lines.append(f"| {' | '.join(['truth runs away', *lost])} |")
+    for name, found in _by_filter(rows):
+        cells = [LABELS[name]]
+        for system in systems:
+            row = found[system]
+            cells += [
+                f"{_number(row['armse_mean'])} ± {_number(row['armse_std'])}",
+                _number(row["armse_median"]),
+                f"{row['divergence_pct']:.2f}%",
+                _short(row["nees_median"]),
+            ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def latex(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> str:
+    """The table in the form of the paper's."""
+    systems = _systems(rows)
+    lines = [r"\begin{tabular}{l" + "ccc" * len(systems) + "}", r"\hline"]
+    names = [rf"\multicolumn{{3}}{{c}}{{{SYSTEMS[s]}}}" for s in systems]
+    lines.append(" & ".join(["", *names]) + r" \\")
+    columns = ["mean $\\pm$ std", "median", r"lost (\%)"] * len(systems)
+    lines.append(" & ".join(["Filter", *columns]) + r" \\ \hline")
+    lost = [cell for s in systems for cell in ("", "", f"{truth_lost[s]:.2f}")]
+    lines.append(" & ".join(["truth runs away", *lost]) + r" \\")
+    for name, found in _by_filter(rows):
+        cells = [LABELS[name]]
+        for system in systems:
+            row = found[system]
+            mean, std = _number(row["armse_mean"]), _number(row["armse_std"])
+            cells += [rf"${mean} \pm {std}$", _number(row["armse_median"])]
+            cells.append(f"{row['divergence_pct']:.2f}")
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
+def _systems(rows: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(row["system"] for row in rows))
+
+
+def _by_filter(rows: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in dict.fromkeys(row["filter"] for row in rows):
+        yield name, {row["system"]: row for row in rows if row["filter"] == name}
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or not np.isfinite(value) else f"{value:.3f}"
+
+
+def _short(value: float | None) -> str:
+    if value is None or not np.isfinite(value):
+        return "–"
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+@contextmanager
+def _figure(path: Path, width: float, height: float) -> Iterator[Figure]:
+    """A figure that is written when it is drawn."""
     with matplotlib.rc_context({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3}):
-        figure = Figure(figsize=(11, 8.5), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots(3, len(comparisons), squeeze=False)
-        for column, comparison in zip(axes.T, comparisons, strict=True):
-            _draw(column, comparison)
+        yield figure
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=130)
 
 
-def _draw(axes: Any, comparison: Comparison) -> None:
-    track, noise, error = axes
-    truth = np.asarray(comparison.records.truth, np.float64)
-    rmse = {
-        name: rmse_over_time(np.asarray(result.x), truth)
-        for name, result in comparison.results.items()
-    }
-    kept = ~np.any([diverged(r) for r in rmse.values()], axis=0)
-    run = int(np.flatnonzero(kept)[0])
-    time = DT * np.arange(1, truth.shape[1] + 1)
-    early = time <= SHOWN_SECONDS
-
-    track.plot(time[early], truth[run, early, 1], color=COLOURS["truth"], lw=2.5, alpha=0.35)
-    for name, result in comparison.results.items():
-        x = np.asarray(result.x)[run, early, 1]
-        track.plot(time[early], x, color=COLOURS[name], lw=1.0, label=LABELS[name])
-    track.set(
-        title=f"{SYSTEMS[comparison.system]}: the state y of one run (grey: truth)", ylabel="y"
-    )
-    track.legend(ncols=2, fontsize=8)
-
-    if "ndr" in comparison.results:
-        r = np.asarray(comparison.results["ndr"].r)[run]
-        for channel, (line, values) in enumerate(zip(("-", "--"), r.T, strict=True), start=1):
-            noise.semilogy(
-                time, values, line, color=COLOURS["ndr"], lw=1.0, label=f"r, channel {channel}"
+def overview(comparisons: Sequence[Comparison], path: Path) -> None:
+    """One run of each system, how the learned filter adapts in it, and the mean error."""
+    with _figure(path, 5.5 * len(comparisons), 8.5) as figure:
+        axes = figure.subplots(3, len(comparisons), squeeze=False)
+        for (track, adaptation, error), comparison in zip(axes.T, comparisons, strict=True):
+            run, time = _shown(comparison), _time(comparison)
+            _track(track, comparison, run, time, axis=1, filters=list(comparison.scores))
+            track.set_title(f"{SYSTEMS[comparison.system]}: the state y of one run (grey: truth)")
+            track.legend(ncols=2, fontsize=8)
+            _adaptation(adaptation, comparison, run, time)
+            kept = ~np.any([diverged(s.rmse) for s in comparison.scores.values()], axis=0)
+            for name, scores in comparison.scores.items():
+                error.plot(
+                    time, scores.rmse[kept].mean(axis=0), color=COLOURS[name], label=LABELS[name]
+                )
+            error.set(
+                title=f"mean error over {int(kept.sum())} runs that no filter lost",
+                xlabel="time [s]",
+                ylabel="RMSE",
+                ylim=(0.0, None),
             )
-        noise.set(title="the measurement variance that NDR-SHKF assumes, same run", ylabel="r")
-        noise.legend(fontsize=8)
+            error.legend(ncols=2, fontsize=8)
 
-    for name, values in rmse.items():
-        error.plot(time, np.mean(values[kept], axis=0), color=COLOURS[name], label=LABELS[name])
-    error.set(
-        title=f"mean error over {int(kept.sum())} runs that no filter lost",
-        xlabel="time [s]",
-        ylabel="RMSE",
-        ylim=(0.0, None),
-    )
-    error.legend(ncols=2, fontsize=8)
+
+def attractors(comparisons: Sequence[Comparison], path: Path) -> None:
+    """One run in space: the truth in grey and one filter a panel."""
+    shown = _telling(comparisons, 4)
+    with _figure(path, 3.2 * len(shown), 3.4 * len(comparisons)) as figure:
+        for i, comparison in enumerate(comparisons):
+            run = _shown(comparison)
+            truth = comparison.truth[run]
+            for j, name in enumerate(shown):
+                axes: Any = figure.add_subplot(
+                    len(comparisons), len(shown), i * len(shown) + j + 1, projection="3d"
+                )
+                axes.plot(*truth.T, color=COLOURS["truth"], lw=2.5, alpha=0.25)
+                estimate = comparison.scores[name].kept.x[run]
+                estimate = np.where(_near(estimate, truth), estimate, np.nan)
+                axes.plot(*estimate.T, color=COLOURS[name], lw=0.8)
+                axes.set_title(f"{SYSTEMS[comparison.system]}, {LABELS[name]}", fontsize=9)
+                axes.set(xlabel="x", ylabel="y")
+                axes.set_zlabel("z")
+                axes.tick_params(labelsize=6)
+        figure.suptitle("One run in space; grey: truth", fontsize=10)
+
+
+def _near(x: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Which points lie where the truth has been, or half as far again around it."""
+    low, high = truth.min(axis=0), truth.max(axis=0)
+    margin = 0.5 * (high - low)
+    return np.all((x >= low - margin) & (x <= high + margin), axis=-1, keepdims=True)
+
+
+def tracking(comparisons: Sequence[Comparison], path: Path) -> None:
+    """The coordinates of one run, and the adaptation vector d_k of the learned filter below."""
+    shown = _telling(comparisons, 4)
+    with _figure(path, 5.5 * len(comparisons), 9.5) as figure:
+        axes = figure.subplots(4, len(comparisons), squeeze=False, sharex=True)
+        for column, comparison in zip(axes.T, comparisons, strict=True):
+            run, time = _shown(comparison), _time(comparison)
+            for axis in range(3):
+                _track(column[axis], comparison, run, time, axis, shown)
+            column[0].set_title(f"{SYSTEMS[comparison.system]}, one run (grey: truth)")
+            column[0].legend(ncols=2, fontsize=8)
+            _adaptation(column[3], comparison, run, time)
+            column[3].set_xlabel("time [s]")
+
+
+def errors_over_time(comparisons: Sequence[Comparison], path: Path) -> None:
+    """CRMSE: the root mean square of all errors up to a time."""
+    with _figure(path, 5.0 * len(comparisons) + 2.2, 4.6) as figure:
+        axes = figure.subplots(1, len(comparisons), squeeze=False)[0]
+        for one, comparison in zip(axes, comparisons, strict=True):
+            for name, scores in comparison.scores.items():
+                values = crmse(scores.rmse)
+                one.semilogy(_time(comparison), values, color=COLOURS[name], label=LABELS[name])
+            one.set(
+                title=SYSTEMS[comparison.system], xlabel="time [s]", ylabel="CRMSE (runs not lost)"
+            )
+            one.grid(True, which="both", alpha=0.2)
+        axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
+
+
+def histograms(comparisons: Sequence[Comparison], path: Path) -> None:
+    """How the error of a run is distributed over the runs, a filter a row."""
+    names = list(comparisons[0].scores)
+    with _figure(path, 5.5 * len(comparisons) + 1.5, 0.55 * len(names) + 1.4) as figure:
+        axes = figure.subplots(len(names), len(comparisons), squeeze=False, sharex="col")
+        for column, comparison in zip(axes.T, comparisons, strict=True):
+            armse = {
+                name: s.rmse[~diverged(s.rmse)].mean(axis=1)
+                for name, s in comparison.scores.items()
+            }
+            every = np.concatenate(list(armse.values()))
+            low, high = np.percentile(every, [0.05, 99.95])
+            bins = np.geomspace(low, high, 120)
+            for one, name in zip(column, names, strict=True):
+                one.hist(armse[name], bins=bins, color=COLOURS[name])
+                one.axvline(float(np.median(armse[name])), color="black", lw=1.0)
+                one.set(xscale="log", yticks=[])
+                one.grid(False, axis="y")
+                for side in ("left", "right", "top"):
+                    one.spines[side].set_visible(False)
+            column[0].set_title(f"{SYSTEMS[comparison.system]}: runs by their ARMSE (line: median)")
+            column[-1].set_xlabel("ARMSE of a run")
+        for one, name in zip(axes[:, 0], names, strict=True):
+            one.set_ylabel(LABELS[name], rotation=0, ha="right", va="center")
+
+
+def _time(comparison: Comparison) -> np.ndarray:
+    return DT * np.arange(1, comparison.truth.shape[1] + 1)
+
+
+def _shown(comparison: Comparison) -> int:
+    """The first run in which the truth stays and no filter is lost, if there is one."""
+    kept = len(comparison.truth)
+    lost = np.any([diverged(s.rmse[:kept]) for s in comparison.scores.values()], axis=0)
+    return int(np.argmin(lost))
+
+
+def _telling(comparisons: Sequence[Comparison], most: int) -> list[str]:
+    there = list(comparisons[0].scores)
+    chosen = [name for name in TELLING if name in there] + [n for n in there if n not in TELLING]
+    return sorted(chosen[:most], key=there.index)
+
+
+def _track(
+    axes: Any,
+    comparison: Comparison,
+    run: int,
+    time: np.ndarray,
+    axis: int,
+    filters: Sequence[str],
+) -> None:
+    early = time <= SHOWN_SECONDS
+    truth = comparison.truth[run, early, axis]
+    axes.plot(time[early], truth, color=COLOURS["truth"], lw=2.5, alpha=0.35)
+    for name in filters:
+        x = comparison.scores[name].kept.x[run, early, axis]
+        axes.plot(time[early], x, color=COLOURS[name], lw=1.0, label=LABELS[name])
+    spread = 0.5 * np.ptp(truth) + 1e-3
+    axes.set(ylabel=AXES[axis], ylim=(truth.min() - spread, truth.max() + spread))
+
+
+def _adaptation(axes: Any, comparison: Comparison, run: int, time: np.ndarray) -> None:
+    """d_k of the learned filter that is there."""
+    learned = [n for n in ("ndr-posterior", "ndr") if n in comparison.scores]
+    if not learned:
+        axes.set_axis_off()
+        return
+    kept = comparison.scores[learned[0]].kept
+    if kept.d is None:
+        return
+    early = time <= SHOWN_SECONDS
+    labels = [f"$d_{{q,{a}}}$" for a in AXES] + ["$d_{r,1}$", "$d_{r,2}$"]
+    for i, (values, label) in enumerate(zip(kept.d[run, early].T, labels, strict=True)):
+        axes.plot(time[early], values, "--" if i < 3 else "-", lw=1.0, label=label)
+    axes.set(title=f"the adaptation vector of {LABELS[learned[0]]}", ylabel="d", ylim=(0.0, 1.0))
+    axes.legend(ncols=5, fontsize=8)

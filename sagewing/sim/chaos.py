@@ -6,13 +6,13 @@ is a `Protocol`.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from sagewing.models import ContinuousModel, Lorenz, Rossler
+from sagewing.models import ContinuousModel, Lorenz, Rossler, Thomas
 from sagewing.shapes import real_dtype
 
 DT = 0.01
@@ -58,28 +58,44 @@ class System:
         """The model that the filters are given."""
         if self.name == "lorenz":
             return Lorenz(jacobian=protocol.jacobian)
+        if self.name == "thomas":
+            return Thomas(jacobian=protocol.jacobian)
         return Rossler(jacobian=protocol.jacobian, wrap_bearing=protocol.wrap_bearing)
 
 
 LORENZ = System("lorenz", (-15.0, -15.0, 10.0), (15.0, 15.0, 40.0), 0.2, 0.05, 5.0)
 ROSSLER = System("rossler", (-10.0, -10.0, 0.0), (10.0, 10.0, 10.0), 1.0, 0.10, 10.0)
-SYSTEMS = {s.name: s for s in (LORENZ, ROSSLER)}
+# Not the paper's: where settings are chosen, so that Rössler stays a test.
+THOMAS = System("thomas", (-4.0, -4.0, -4.0), (4.0, 4.0, 4.0), 0.5, 0.08, 8.0)
+SYSTEMS = {s.name: s for s in (LORENZ, ROSSLER, THOMAS)}
 
 
 class Episodes(NamedTuple):
-    """Records to filter: the starts and their covariance, the measurements, the truth."""
+    """Records to filter: the starts and their covariance, the measurements, the truth.
+
+    `q` and `r` are the true variances of the noise in each step and each measurement.
+    """
 
     x0: Float[Array, "B n_x"]
     P0: Float[Array, "n_x n_x"]
     z: Float[Array, "B T n_z"]
     truth: Float[Array, "B T n_x"]
+    q: Float[Array, "B T n_x"]
+    r: Float[Array, "B T n_z"]
 
 
-@partial(jax.jit, static_argnames=("system", "protocol", "runs", "steps"))
 def episodes(
     key: PRNGKeyArray, system: System, protocol: Protocol, runs: int, steps: int
 ) -> Episodes:
-    """Draw `runs` records of `steps` measurements; record i depends on `key` and i alone.
+    """Draw `runs` records of `steps` measurements; record i depends on `key` and i alone."""
+    return episodes_of(jax.random.split(key, runs), system, protocol, steps)
+
+
+@partial(jax.jit, static_argnames=("system", "protocol", "steps"))
+def episodes_of(
+    keys: Shaped[PRNGKeyArray, "B"], system: System, protocol: Protocol, steps: int
+) -> Episodes:
+    """One record of `steps` measurements for each key.
 
     The process noise has standard deviation q_i(k) = q_base (1 + A_i sin^2(omega_i k dt + phi_i)),
     the measurement noise R_base, or `outlier_scale` times that in an outlier, channel by channel.
@@ -88,7 +104,7 @@ def episodes(
     q_base, r_base = (jnp.asarray(base, real_dtype()) for base in (Q_BASE, R_BASE))
     P0 = P0_VARIANCE * jnp.eye(q_base.size, dtype=real_dtype())
 
-    def episode(key: PRNGKeyArray) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def episode(key: PRNGKeyArray) -> Any:
         k_start, k_noise, k_pulse, k_first = jax.random.split(key, 4)
         low, high = jnp.asarray(system.start_low), jnp.asarray(system.start_high)
         s0 = jax.random.uniform(k_start, low.shape, minval=low, maxval=high)
@@ -97,20 +113,21 @@ def episodes(
         omega = jax.random.uniform(k_omega, q_base.shape, minval=FREQUENCY[0], maxval=FREQUENCY[1])
         phi = jax.random.uniform(k_phi, q_base.shape, maxval=2.0 * jnp.pi)
 
-        def step(s: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        def step(s: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
             k_w, k_v, k_out = jax.random.split(jax.random.fold_in(k_noise, k), 3)
             outlier = jax.random.bernoulli(k_out, system.outlier_probability, r_base.shape)
-            scale = jnp.where(outlier, system.outlier_scale, 1.0)
-            z = model.observe(s, None) + r_base * scale * jax.random.normal(k_v, r_base.shape)
+            r = r_base * jnp.where(outlier, system.outlier_scale, 1.0)
+            z = model.observe(s, None) + r * jax.random.normal(k_v, r_base.shape)
             q = q_base * (1.0 + A * jnp.sin(omega * k * DT + phi) ** 2)
             w = q * jax.random.normal(k_w, q_base.shape)
-            return model.transition(s, None, DT) + w, (s, z)
+            return model.transition(s, None, DT) + w, (s, z, q**2, r**2)
 
-        _, (s, z) = jax.lax.scan(step, s0, jnp.arange(steps + 1))
+        _, (s, z, q, r) = jax.lax.scan(step, s0, jnp.arange(steps + 1))
         x0 = s0
         if protocol.start_noise:
             x0 = s0 + P0_VARIANCE**0.5 * jax.random.normal(k_first, s0.shape)
-        return x0, (z[:-1] if protocol.lag else z[1:]), s[1:]
+        seen = slice(-1) if protocol.lag else slice(1, None)
+        return x0, z[seen], s[1:], q[:-1], r[seen]
 
-    x0, z, truth = jax.vmap(episode)(jax.random.split(key, runs))
-    return Episodes(x0, P0, z, truth)
+    x0, *records = jax.vmap(episode)(keys)
+    return Episodes(x0, P0, *records)

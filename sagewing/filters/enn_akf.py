@@ -1,0 +1,84 @@
+"""ENN-AKF: an adaptive filter whose estimate an Elman network corrects from outside."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from sagewing.filters.kernels import finite_derivative
+from sagewing.filters.lifting import per_sample
+from sagewing.filters.named import SageHusa
+from sagewing.filters.recursion import (
+    AdaptiveFilter,
+    Estimate,
+    FilterState,
+    correct,
+    innovation,
+    like,
+)
+from sagewing.models import Model
+from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, Numbers, States, Steps, X, Z
+
+
+class CorrectedState(NamedTuple):
+    """The adaptive filter's own state and the network's memory."""
+
+    inner: FilterState
+    memory: Any
+
+
+class CorrectedFilter(eqx.Module):
+    """x = x_akf + network(x_akf, its last move, the innovation); the filter never sees that x."""
+
+    inner: AdaptiveFilter
+    network: Any
+
+    @property
+    def model(self) -> Model:
+        """The model of the adaptive filter."""
+        return self.inner.model
+
+    @property
+    def n_x(self) -> int:
+        """The number of states."""
+        return self.inner.n_x
+
+    @property
+    def n_z(self) -> int:
+        """The number of measured channels."""
+        return self.inner.n_z
+
+    @property
+    def q0(self) -> X:
+        """The base variances of the process noise."""
+        return self.inner.q0
+
+    @property
+    def r0(self) -> Z:
+        """The base variances of the measurement noise."""
+        return self.inner.r0
+
+    def init(self, x0: States, P0: Covariances) -> CorrectedState:
+        """The adaptive filter's start and an empty memory."""
+        return CorrectedState(self.inner.init(x0, P0), self.network.init(x0))
+
+    def step(
+        self, state: CorrectedState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
+    ) -> tuple[CorrectedState, Estimate]:
+        """One step of the adaptive filter, then the correction of what it says."""
+        x_pred = finite_derivative(per_sample(self.model.transition, state.inner.x, u, dt))
+        nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(like(self.r0, z))
+        inner, said = self.inner.step(state.inner, z, u, dt, arrived)
+        move = said.x - state.inner.x
+        seen = [self.network.standard(said.x), self.network.standard_step(move), nu]
+        correction, memory = self.network(state.memory, jnp.concatenate(seen))
+        x, corrected = correct(self.model, said.x, correction)
+        return CorrectedState(inner, memory), said._replace(x=x, ok=said.ok & corrected)
+
+
+def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:
+    """The ENN-AKF: Sage-Husa 0.99, and `network` to compensate what it leaves."""
+    network.check("enn-akf")
+    filt = CorrectedFilter(SageHusa(model, Q0, R0, b=0.99), network)
+    network.check_sizes(filt.n_x, filt.n_z)
+    return filt

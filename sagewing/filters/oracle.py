@@ -1,0 +1,76 @@
+"""The EKF that is told the true noise at every step: how good a filter could be."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
+from sagewing.filters.recursion import (
+    Estimate,
+    consistency,
+    correct,
+    innovate,
+    of_arrived,
+    predict,
+)
+from sagewing.models import Model
+from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, States, Steps, X, Z
+
+
+class OracleState(NamedTuple):
+    """The estimate and the number of steps made."""
+
+    x: States
+    P: Covariances
+    k: jax.Array
+
+
+class OracleEKF(eqx.Module):
+    """An EKF with variances `q[k]` and `r[k]` at step k, time first and batch last."""
+
+    model: Model
+    q: Float[Array, "T n_x *batch"]
+    r: Float[Array, "T n_z *batch"]
+
+    @property
+    def n_x(self) -> int:
+        """The number of states."""
+        return self.q.shape[1]
+
+    @property
+    def n_z(self) -> int:
+        """The number of measured channels."""
+        return self.r.shape[1]
+
+    @property
+    def q0(self) -> X:
+        """The mean variances of the process noise."""
+        return jnp.mean(self.q, axis=(0, *range(2, self.q.ndim)))
+
+    @property
+    def r0(self) -> Z:
+        """The mean variances of the measurement noise."""
+        return jnp.mean(self.r, axis=(0, *range(2, self.r.ndim)))
+
+    def init(self, x0: States, P0: Covariances) -> OracleState:
+        """The start."""
+        return OracleState(x0, P0, jnp.asarray(0))
+
+    def step(
+        self, state: OracleState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
+    ) -> tuple[OracleState, Estimate]:
+        """One prediction and one correction with the noise of this step."""
+        q, r = self.q[state.k], self.r[state.k]
+        x_pred, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
+        P_pred = FPF + diagonal_matrix(q)
+        nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
+        _, L, K, P, weighed = gain(P_pred, H, of_arrived(diagonal_matrix(r), arrived))
+        nu = jnp.where(weighed, nu, 0.0)
+        x, corrected = correct(self.model, x_pred, matvec(K, nu))
+        nis, loglik = consistency(whiten(L, nu), L, arrived & weighed)
+        ok = predicted & sane & weighed & corrected
+        said = Estimate(x, P, q, r, None, nis, loglik, ok, trace=None)
+        return OracleState(x, P, state.k + 1), said

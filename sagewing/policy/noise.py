@@ -1,0 +1,47 @@
+"""Constant noise variances that were fitted to data: the tuned EKF's."""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sagewing.policy.storage import Stored
+from sagewing.shapes import Numbers, X, Z, real_dtype
+
+
+class Noise(Stored):
+    """The variances of Q and R, by their logarithms.
+
+    Example: `noise = sw.Noise.load(folder); sw.EKF(model, noise.q, noise.r)`
+    """
+
+    kind: ClassVar[str] = "noise"
+    log_q: Float[Array, "n_x"]
+    log_r: Float[Array, "n_z"]
+
+    def __init__(self, q: Numbers, r: Numbers):
+        self.log_q = jnp.log(jnp.asarray(q, real_dtype()))
+        self.log_r = jnp.log(jnp.asarray(r, real_dtype()))
+
+    @property
+    def q(self) -> X:
+        """The variances of the process noise."""
+        return jnp.exp(self.log_q)
+
+    @property
+    def r(self) -> Z:
+        """The variances of the measurement noise."""
+        return jnp.exp(self.log_r)
+
+    def card(self) -> dict[str, Any]:
+        """The sizes, and the numbers for people to read."""
+        return {
+            "architecture": {"n_x": self.log_q.size, "n_z": self.log_r.size},
+            "variances": {"q": self.q.tolist(), "r": self.r.tolist()},
+        }
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> "Noise":
+        """Noise of these sizes."""
+        sizes = card["architecture"]
+        return cls(jnp.ones(sizes["n_x"]), jnp.ones(sizes["n_z"]))
