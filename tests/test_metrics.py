@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sagewing.bench.metrics import diverged, rmse_over_time, summary
+from sagewing.bench.metrics import crmse, diverged, rmse_over_time, summary
 
 
 def test_rmse_is_the_root_mean_square_over_the_state():
@@ -24,3 +24,8 @@ def test_a_filter_that_lost_every_run_has_no_armse():
     armse = summary(np.full((2, 3), np.nan))
     assert np.isnan(armse.armse_mean)
     assert armse.divergence_pct == 100.0
+
+
+def test_crmse_is_the_root_mean_square_of_all_errors_so_far():
+    rmse = np.array([[1.0, 3.0], [2.0, 1.0], [1.0, np.nan]])
+    np.testing.assert_allclose(crmse(rmse), [np.sqrt(5.0 / 2.0), np.sqrt(15.0 / 4.0)])

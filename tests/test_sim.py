@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, PAPER, ROSSLER, episodes
+from sagewing.sim.chaos import ALIGNED, DT, LORENZ, PAPER, ROSSLER, episodes, protocol_named
 
 KEY = jax.random.key(5)
 
@@ -21,6 +21,19 @@ def test_the_measurement_is_as_old_as_the_protocol_says(protocol, old):
     expected = np.sqrt((1.0 + 4.0) / 2.0)  # standard deviations 1 and 2
     np.testing.assert_allclose(error[old], expected, rtol=0.03)
     assert error[1 - old] > 1.05 * expected
+
+
+@pytest.mark.parametrize("protocol", [PAPER, ALIGNED])
+def test_the_variances_that_the_oracle_is_told_are_those_of_the_noise(protocol):
+    drawn = episodes(KEY, LORENZ, protocol, 300, 60)
+    model = LORENZ.model(protocol)
+    step = jax.vmap(jax.vmap(lambda x: model.transition(x, None, DT)))
+    w = np.asarray(drawn.truth[:, 1:] - step(drawn.truth[:, :-1]))
+    np.testing.assert_allclose(np.mean(w**2 / drawn.q[:, 1:]), 1.0, rtol=0.03)
+    seen = np.asarray(drawn.truth)[..., [0, 2]]
+    v = drawn.z[:, 1:] - (seen[:, :-1] if protocol.lag else seen[:, 1:])
+    np.testing.assert_allclose(np.mean(v**2 / drawn.r[:, 1:]), 1.0, rtol=0.03)
+    assert len(np.unique(np.asarray(drawn.r[..., 0]))) == 2  # outliers are among them
 
 
 @pytest.mark.parametrize("system", [LORENZ, ROSSLER])
@@ -45,6 +58,17 @@ def test_process_noise_is_a_standard_deviation_of_q_base():
     w = np.asarray(s[:, 1:] - step(s[:, :-1]))
     mean_square = 1.0 + 0.1 * 0.5 * 2.0  # E (1 + A sin^2)^2 to first order, A ~ U(0, 0.2)
     np.testing.assert_allclose(np.mean(w**2), 1e-4 * mean_square, rtol=0.05)
+
+
+def test_a_protocol_can_be_changed_by_name():
+    changed = protocol_named("paper,lag=no,noise=variance")
+    assert dataclasses.replace(changed, name="paper", lag=True, noise="std") == PAPER
+    assert changed.base == "paper"
+    as_variance, as_std = (
+        episodes(KEY, LORENZ, protocol_named(f"aligned,noise={n}"), 5, 3)
+        for n in ("variance", "std")
+    )
+    np.testing.assert_allclose(as_variance.q**2, as_std.q, rtol=1e-5)
 
 
 def test_the_start_is_exact_or_drawn():

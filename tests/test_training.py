@@ -47,6 +47,27 @@ def test_training_the_filter_lowers_its_loss():
     assert int(trained.skipped[0]) == 0
 
 
+@pytest.mark.parametrize("name", ["enn-akf", "l-ekf", "kalmannet", "ekf-tuned"])
+def test_every_learned_filter_trains_and_comes_back_from_its_folder(name, tmp_path):
+    setup = ChaosTraining(
+        filter=name,
+        protocol="paper",
+        schedule=Schedule(epochs=60, learning_rate=1e-2),
+        steps=20,
+        batch=32,
+    )
+    trained = train_chaos(setup, [0])
+    losses = np.asarray(trained.losses)[0]
+    assert np.all(np.isfinite(losses))
+    assert losses[-10:].mean() < 0.95 * losses[:10].mean()
+    learned = trained.models[0]
+    learned.save(tmp_path / "p", {"seed": 0})
+    again = type(learned).load(tmp_path / "p")
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool(np.all(a == b)), learned, again))
+    with pytest.raises(sw.InputError, match=r'Policy\.load reads "ndr"'):
+        sw.Policy.load(tmp_path / "p")
+
+
 def test_seeds_in_one_program_give_what_each_gives_alone():
     schedule = Schedule(epochs=50)
     together = train(make_point, distance, schedule, [3, 4])

@@ -100,7 +100,7 @@ def build(name: str, model: Any, protocol: Protocol, learned: Any = None) -> Any
         return CLASSICAL[name](model)
     learner = LEARNERS[LEARNED[name]]
     if learned is None:
-        learned = learner.kind.pretrained(f"chaos-{name}-{protocol.name}")
+        learned = learner.kind.pretrained(f"chaos-{name}-{protocol.base}")
     return learner.build(model, learned)
 
 

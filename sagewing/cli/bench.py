@@ -12,7 +12,7 @@ from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.report import chaos
-from sagewing.sim.chaos import PROTOCOLS
+from sagewing.sim.chaos import protocol_named
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Bench:
     out: Path = Path("out/bench-chaos")
     """folder for the results and figures"""
     protocol: str = "aligned"
-    """how the benchmark is read: aligned, or paper (see docs/protocol.md)"""
+    """aligned or paper, with changes such as paper,lag=no (see docs/protocol.md)"""
     filters: str = ",".join(FILTERS)
     """which filters, in the order of the table"""
     systems: str = "lorenz,rossler"
@@ -51,9 +51,7 @@ class Bench:
         console.at_least_one(self, "runs", "steps")
         filters, systems = self.filters.split(","), self.systems.split(",")
         check_names(filters, systems)
-        if self.protocol not in PROTOCOLS:
-            known = ", ".join(PROTOCOLS)
-            raise InputError(f"There is no protocol {self.protocol!r}; known: {known}.")
+        protocol = protocol_named(self.protocol)
         learned = _own_weights(self.weights)
         comparisons = []
         chunks = -(-self.runs // CHUNK)
@@ -67,7 +65,7 @@ class Bench:
                 comparisons.append(
                     compare(
                         system,
-                        PROTOCOLS[self.protocol],
+                        protocol,
                         seed=self.seed,
                         runs=self.runs,
                         steps=self.steps,

@@ -137,7 +137,7 @@ def inverse_lower(L: Matrix) -> Matrix:
 
 
 @jax.custom_vjp
-def propagate(F: Covariances, P: Covariances) -> Covariances:
+def propagate(F: Matrix, P: Matrix) -> Matrix:
     """F P F^T for a symmetric P, symmetric to the last bit."""
     return symmetric(matmul(matmul(F, P), transpose(F)))
 

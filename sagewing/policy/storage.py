@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -36,7 +36,7 @@ class Stored(eqx.Module):
         raise NotImplementedError
 
     @classmethod
-    def from_card(cls, card: dict[str, Any]) -> Self:
+    def from_card(cls: type[P], card: dict[str, Any]) -> P:
         """One with these sizes and some weights."""
         raise NotImplementedError
 
@@ -51,12 +51,12 @@ class Stored(eqx.Module):
         _save(self, Path(folder), provenance or {}, overwrite=overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls: type[P], folder: str | Path) -> P:
         """Read what `save` wrote; a damaged or foreign file is refused with the reason."""
         return _load(cls, Path(folder))
 
     @classmethod
-    def pretrained(cls, name: str) -> Self:
+    def pretrained(cls: type[P], name: str) -> P:
         """One that ships with the package, such as "chaos"."""
         return _load(cls, _shipped(name))
 

@@ -4,7 +4,7 @@ The numbers are the paper's (section "Out-of-Distribution Generalization"); what
 is a `Protocol`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
+from sagewing.errors import InputError
 from sagewing.models import ContinuousModel, Lorenz, Rossler, Thomas
 from sagewing.shapes import real_dtype
 
@@ -28,7 +29,8 @@ class Protocol:
 
     `lag`: the measurement is one step old. `start_noise`: the filter starts at a draw from
     N(s_0, P0), not at the true s_0. `wrap_bearing`: an angle's innovation is an angle. `jacobian`:
-    the F of the filters' model.
+    the F of the filters' model. `noise`: whether the paper's noise scales are standard deviations
+    or variances; the filters take them as variances either way.
     """
 
     name: str
@@ -36,11 +38,39 @@ class Protocol:
     start_noise: bool
     wrap_bearing: bool
     jacobian: Literal["exact", "euler"] = "euler"
+    noise: Literal["std", "variance"] = "std"
+
+    @property
+    def base(self) -> str:
+        """The name without changes: the protocol that learned filters were trained under."""
+        return self.name.split(",")[0]
 
 
 PAPER = Protocol("paper", lag=True, start_noise=False, wrap_bearing=False)
 ALIGNED = Protocol("aligned", lag=False, start_noise=True, wrap_bearing=True)
 PROTOCOLS = {p.name: p for p in (PAPER, ALIGNED)}
+CHANGES = {
+    "lag": {"yes": True, "no": False},
+    "start_noise": {"yes": True, "no": False},
+    "wrap_bearing": {"yes": True, "no": False},
+    "jacobian": {"exact": "exact", "euler": "euler"},
+    "noise": {"std": "std", "variance": "variance"},
+}
+
+
+def protocol_named(text: str) -> Protocol:
+    """A protocol by its name, with changes if any follow: "paper,lag=no,wrap_bearing=yes"."""
+    base, *changes = text.split(",")
+    if base not in PROTOCOLS:
+        raise InputError(f"There is no protocol {base!r}; known: {', '.join(PROTOCOLS)}.")
+    changed: dict[str, Any] = {"name": text}
+    for change in changes:
+        name, _, value = change.partition("=")
+        if value not in CHANGES.get(name, {}):
+            known = ", ".join(f"{n}={'|'.join(values)}" for n, values in CHANGES.items())
+            raise InputError(f"A protocol has no change {change!r}; known: {known}.")
+        changed[name] = CHANGES[name][value]
+    return replace(PROTOCOLS[base], **changed)
 
 
 @dataclass(frozen=True)
@@ -101,6 +131,7 @@ def episodes_of(
     the measurement noise R_base, or `outlier_scale` times that in an outlier, channel by channel.
     """
     model = system.model(protocol)
+    as_std = jnp.sqrt if protocol.noise == "variance" else jnp.asarray
     q_base, r_base = (jnp.asarray(base, real_dtype()) for base in (Q_BASE, R_BASE))
     P0 = P0_VARIANCE * jnp.eye(q_base.size, dtype=real_dtype())
 
@@ -116,9 +147,9 @@ def episodes_of(
         def step(s: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
             k_w, k_v, k_out = jax.random.split(jax.random.fold_in(k_noise, k), 3)
             outlier = jax.random.bernoulli(k_out, system.outlier_probability, r_base.shape)
-            r = r_base * jnp.where(outlier, system.outlier_scale, 1.0)
+            r = as_std(r_base * jnp.where(outlier, system.outlier_scale, 1.0))
             z = model.observe(s, None) + r * jax.random.normal(k_v, r_base.shape)
-            q = q_base * (1.0 + A * jnp.sin(omega * k * DT + phi) ** 2)
+            q = as_std(q_base * (1.0 + A * jnp.sin(omega * k * DT + phi) ** 2))
             w = q * jax.random.normal(k_w, q_base.shape)
             return model.transition(s, None, DT) + w, (s, z, q**2, r**2)
 
