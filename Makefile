@@ -23,6 +23,7 @@ unit: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/batched_ekf.py
+	$(BIN)/python benchmarks/chaos_table.py
 	$(BIN)/python benchmarks/training_step.py
 
 .venv/installed: requirements.lock pyproject.toml

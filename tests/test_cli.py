@@ -8,6 +8,7 @@ import pytest
 
 import sagewing as sw
 from sagewing.bench.chaos import FILTERS
+from sagewing.cli import demo
 from sagewing.cli.main import main
 from sagewing.policy.storage import SHIPPED, read_card
 
@@ -46,7 +47,7 @@ def test_demo_prints_a_table_and_leaves_its_result_and_picture(tmp_path, capsys)
     assert result == json.loads((tmp_path / "r.json").read_text())
     assert result["schema"] == 1
     assert {"command", "settings", "seed", "commit", "versions"} <= result.keys()
-    assert {r["filter"] for r in result["rows"]} == {"ekf", "shkf95", "shkf99", "ndr"}
+    assert {r["filter"] for r in result["rows"]} == set(demo.FILTERS)
     assert all(row.keys() >= ROW for row in result["rows"])
     assert (tmp_path / "d" / "demo.png").read_bytes().startswith(b"\x89PNG")
 

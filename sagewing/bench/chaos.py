@@ -137,9 +137,9 @@ def compare(
             truth = np.asarray(records.truth[:KEPT])
         lost.append(np.asarray(_lost(records.truth)))
         for name, filt in filts.items():
-            filt = _oracle(chosen, protocol, records) if filt is None else filt
+            filt = oracle(chosen, protocol, records) if filt is None else filt
             began = time.perf_counter()
-            done = jax.block_until_ready(_score(filt, records))
+            done = jax.block_until_ready(score(filt, records))
             seconds[name].append((time.perf_counter() - began) / done[0].size)
             parts[name].append(jax.tree.map(np.asarray, done))
             report(name)
@@ -171,7 +171,8 @@ def row(scores: Scores) -> dict[str, Any]:
     }
 
 
-def _oracle(system: System, protocol: Protocol, records: Episodes) -> OracleEKF:
+def oracle(system: System, protocol: Protocol, records: Episodes) -> OracleEKF:
+    """The EKF that is told the noise of these records."""
     q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
     return OracleEKF(system.model(protocol), q, r)
 
@@ -187,7 +188,7 @@ RUNAWAY = 1000.0
 
 
 @eqx.filter_jit
-def _score(filt: Any, records: Episodes) -> tuple[Any, Any, Any, Any]:
+def score(filt: Any, records: Episodes) -> tuple[Any, Any, Any, Any]:
     """RMSE_k and NEES_k of every record, scored as the filter goes; x and d of the first few."""
     runs, _, n_x = records.truth.shape
     z, truth = (jnp.moveaxis(a, 0, -1) for a in (records.z, records.truth))

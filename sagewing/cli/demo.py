@@ -11,7 +11,7 @@ from sagewing.report import chaos
 from sagewing.sim.chaos import PROTOCOLS
 
 SYSTEMS = ("lorenz", "rossler")
-FILTERS = ("ekf", "shkf95", "shkf99", "ndr")
+FILTERS = ("ekf", "shkf95", "shkf99", "ndr", "ndr-posterior")
 
 
 @dataclass(frozen=True)

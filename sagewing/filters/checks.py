@@ -57,9 +57,13 @@ def noise(
     return diagonal, None if known is not None and not np.any(np.asarray(rest)) else rest
 
 
-def covariance(name: str, value: Numbers, size: str, *, positive: bool) -> Float[Array, "n n"]:
-    """A covariance given as a diagonal or a matrix: the matrix."""
-    diagonal, rest = noise(name, value, size, positive=positive)
+def covariances(Q0: Numbers, R0: Numbers) -> tuple[Float[Array, "n n"], Float[Array, "m m"]]:
+    """Q0 and R0, each given as a diagonal or a matrix, as matrices."""
+    Q = _matrix(*noise("Q0", Q0, "n_x", positive=False))
+    return Q, _matrix(*noise("R0", R0, "n_z", positive=True))
+
+
+def _matrix(diagonal: jax.Array, rest: jax.Array | None) -> jax.Array:
     return jnp.diag(diagonal) if rest is None else jnp.diag(diagonal) + rest
 
 

@@ -1,8 +1,8 @@
 """L-EKF and KalmanNet: a network changes the Kalman gain, or makes it."""
 
-from typing import Any, NamedTuple
+import math
+from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from sagewing.filters import checks
@@ -17,6 +17,7 @@ from sagewing.filters.kernels import (
     propagate,
     whiten,
 )
+from sagewing.filters.nominal import NominalNoise
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -28,8 +29,6 @@ from sagewing.filters.recursion import (
 )
 from sagewing.models import Model
 from sagewing.shapes import (
-    XX,
-    ZZ,
     Arrived,
     Covariances,
     Gains,
@@ -40,8 +39,6 @@ from sagewing.shapes import (
     Numbers,
     States,
     Steps,
-    X,
-    Z,
 )
 
 # KalmanNet's states and features stay within this (paper, section "Benchmarked Baselines").
@@ -58,37 +55,20 @@ class GainState(NamedTuple):
     memory: Any
 
 
-class GainFilter(eqx.Module):
-    """An EKF with a gain that a network changes (`makes_gain` False) or makes (True).
+class GainFilter(NominalNoise):
+    """An EKF whose gain a network chooses; how, a subclass says.
 
     Its P is that of an EKF with this gain, were Q and R true (Joseph's form).
     """
 
-    model: Model
-    Q: XX
-    R: ZZ
     network: Any
-    makes_gain: bool = eqx.field(static=True)
+    largest_state: ClassVar[float] = math.inf
 
-    @property
-    def n_x(self) -> int:
-        """The number of states."""
-        return self.Q.shape[0]
-
-    @property
-    def n_z(self) -> int:
-        """The number of measured channels."""
-        return self.R.shape[0]
-
-    @property
-    def q0(self) -> X:
-        """The process noise variances, which stay."""
-        return jnp.diagonal(self.Q)
-
-    @property
-    def r0(self) -> Z:
-        """The measurement noise variances, which stay."""
-        return jnp.diagonal(self.R)
+    def choose(
+        self, state: GainState, x_pred: States, nu: Measurements, K: Gains
+    ) -> tuple[Gains, Any]:
+        """The gain and the network's memory; K is the EKF's gain."""
+        raise NotImplementedError
 
     def init(self, x0: States, P0: Covariances) -> GainState:
         """The start, with nothing moved yet and an empty memory."""
@@ -105,11 +85,10 @@ class GainFilter(eqx.Module):
         R = of_arrived(like(self.R, x), arrived)
         _, L, K, _, weighed = gain(P_pred, H, R)
         nu, arrived = jnp.where(weighed, nu, 0.0), arrived & weighed
-        K, memory = (self._made if self.makes_gain else self._changed)(state, x_pred, nu, K)
+        K, memory = self.choose(state, x_pred, nu, K)
         K = jnp.where(arrived[None], K, 0.0)
         x_post, corrected = correct(self.model, x_pred, matvec(K, nu))
-        if self.makes_gain:
-            x_post = jnp.clip(x_post, -CLIP, CLIP)
+        x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
         P_post = _joseph(P_pred, H, K, R)
         spread = all_finite(diagonal(P_post))
         P_post = jnp.where(spread, P_post, P_pred)
@@ -118,21 +97,30 @@ class GainFilter(eqx.Module):
         said = Estimate(x_post, P_post, None, None, None, nis, loglik, ok, trace=None)
         return GainState(x_post, P_post, x, x_pred, memory), said
 
-    def _changed(
+
+class LearnedGainEKF(GainFilter):
+    """L-EKF: each entry of the EKF's gain times 1 + what the network says."""
+
+    def choose(
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
-        """L-EKF: each entry of the EKF's gain times 1 + what the network says."""
+        """From the predicted state and the innovation."""
         seen = [self.network.standard(x_pred), nu / jnp.sqrt(like(self.r0, nu))]
         change, memory = self.network(state.memory, jnp.concatenate(seen))
         return K * (1.0 + change.reshape(K.shape)), memory
 
-    def _made(
+
+class KalmanNetFilter(GainFilter):
+    """KalmanNet: the gain is what the network says."""
+
+    largest_state: ClassVar[float] = CLIP
+
+    def choose(
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
-        """KalmanNet: the gain from the innovation, the last move and the last correction."""
+        """From the innovation, the last move of the state and its last correction."""
         seen = [nu, state.x - state.x_before, state.x - state.x_pred]
-        y = jnp.clip(jnp.concatenate(seen), -CLIP, CLIP)
-        made, memory = self.network(state.memory, y)
+        made, memory = self.network(state.memory, jnp.clip(jnp.concatenate(seen), -CLIP, CLIP))
         return made.reshape(K.shape), memory
 
 
@@ -142,24 +130,17 @@ def _joseph(P: Covariances, H: Jacobians, K: Gains, R: Innovations) -> Covarianc
     return propagate(J, P) + propagate(K, R)
 
 
-def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> GainFilter:
+def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> LearnedGainEKF:
     """The L-EKF: an EKF whose gain `network` multiplies, entry by entry."""
-    return _gain_filter(model, Q0, R0, network, "l-ekf")
+    network.check("l-ekf")
+    filt = LearnedGainEKF(model, *checks.covariances(Q0, R0), network)
+    network.check_sizes(filt.n_x, filt.n_z)
+    return filt
 
 
-def KalmanNet(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> GainFilter:
+def KalmanNet(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> KalmanNetFilter:
     """KalmanNet, architecture 1: `network` makes the gain; Q0 and R0 serve only to say P."""
-    return _gain_filter(model, Q0, R0, network, "kalmannet")
-
-
-def _gain_filter(model: Model, Q0: Numbers, R0: Numbers, network: Any, purpose: str) -> GainFilter:
-    network.check(purpose)
-    filt = GainFilter(
-        model,
-        checks.covariance("Q0", Q0, "n_x", positive=False),
-        checks.covariance("R0", R0, "n_z", positive=True),
-        network,
-        makes_gain=purpose == "kalmannet",
-    )
+    network.check("kalmannet")
+    filt = KalmanNetFilter(model, *checks.covariances(Q0, R0), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt

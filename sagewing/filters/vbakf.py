@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.kernels import diagonal, gain, matvec, propagate, whiten
+from sagewing.filters.nominal import NominalNoise
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -21,8 +22,6 @@ from sagewing.filters.recursion import (
 )
 from sagewing.models import Model
 from sagewing.shapes import (
-    XX,
-    ZZ,
     Arrived,
     Covariances,
     Innovations,
@@ -32,8 +31,6 @@ from sagewing.shapes import (
     States,
     Steps,
     Values,
-    X,
-    Z,
 )
 
 
@@ -46,35 +43,12 @@ class VBState(NamedTuple):
     U: Innovations
 
 
-class VariationalFilter(eqx.Module):
+class VariationalFilter(NominalNoise):
     """Inverse Wishart priors on the predicted covariance and on R, refined together with x."""
 
-    model: Model
-    Q: XX
-    R: ZZ
     tau: float = eqx.field(static=True)
     rho: float = eqx.field(static=True)
     iterations: int = eqx.field(static=True)
-
-    @property
-    def n_x(self) -> int:
-        """The number of states."""
-        return self.Q.shape[0]
-
-    @property
-    def n_z(self) -> int:
-        """The number of measured channels."""
-        return self.R.shape[0]
-
-    @property
-    def q0(self) -> X:
-        """The process noise variances, which stay."""
-        return jnp.diagonal(self.Q)
-
-    @property
-    def r0(self) -> Z:
-        """The measurement noise variances at the start."""
-        return jnp.diagonal(self.R)
 
     def init(self, x0: States, P0: Covariances) -> VBState:
         """The prior of R has its mean at R0."""
@@ -149,10 +123,5 @@ def VBAKF(
     if iterations < 1:
         raise InputError(f"iterations must be at least 1; got {iterations}.")
     return VariationalFilter(
-        model,
-        checks.covariance("Q0", Q0, "n_x", positive=False),
-        checks.covariance("R0", R0, "n_z", positive=True),
-        float(tau),
-        float(rho),
-        int(iterations),
+        model, *checks.covariances(Q0, R0), float(tau), float(rho), int(iterations)
     )

@@ -18,7 +18,7 @@ VERSION = 1
 WEIGHTS, CARD = "weights.safetensors", "policy.json"
 SHIPPED = Path(__file__).parent / "shipped"
 # What a name without a filter and a protocol means.
-SHORT_NAMES = {"chaos": "chaos-ndr-aligned"}
+SHORT_NAMES = {"chaos": "chaos-ndr-posterior-aligned"}
 
 P = TypeVar("P", bound="Stored")
 

@@ -1,0 +1,35 @@
+"""What filters with a nominal Q and R have in common."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from sagewing.models import Model
+from sagewing.shapes import XX, ZZ, X, Z
+
+
+class NominalNoise(eqx.Module):
+    """A model and its nominal noise covariances, as matrices."""
+
+    model: Model
+    Q: XX
+    R: ZZ
+
+    @property
+    def n_x(self) -> int:
+        """The number of states."""
+        return self.Q.shape[0]
+
+    @property
+    def n_z(self) -> int:
+        """The number of measured channels."""
+        return self.R.shape[0]
+
+    @property
+    def q0(self) -> X:
+        """The process noise variances."""
+        return jnp.diagonal(self.Q)
+
+    @property
+    def r0(self) -> Z:
+        """The measurement noise variances."""
+        return jnp.diagonal(self.R)
