@@ -24,6 +24,7 @@ def test_a_filter_that_lost_every_run_has_no_armse():
     armse = summary(np.full((2, 3), np.nan))
     assert np.isnan(armse.armse_mean)
     assert armse.divergence_pct == 100.0
+    assert np.all(np.isnan(crmse(np.full((2, 3), np.nan))))
 
 
 def test_crmse_is_the_root_mean_square_of_all_errors_so_far():

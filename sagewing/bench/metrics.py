@@ -47,5 +47,8 @@ def summary(rmse: Float[Array, "B T"]) -> ErrorSummary:
 
 def crmse(rmse: Float[Array, "B T"]) -> Float[Array, "T"]:
     """The root of the mean square of all errors up to each step, over runs that were not lost."""
-    squares = np.mean(rmse[~diverged(rmse)] ** 2, axis=0, dtype=np.float64)
+    kept = rmse[~diverged(rmse)]
+    if len(kept) == 0:
+        return np.full(rmse.shape[1], np.nan)
+    squares = np.mean(kept**2, axis=0, dtype=np.float64)
     return np.sqrt(np.cumsum(squares) / np.arange(1, squares.size + 1))

@@ -43,6 +43,8 @@ class BenchResult:
 
 def _plain(value: Any) -> Any:
     """JSON knows no NaN: a number that does not exist is null."""
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -60,8 +60,8 @@ class Estimate(NamedTuple):
     """What one step says.
 
     `q`, `r` and `d` are None where the rule adapts nothing. `ok` is False where the arithmetic
-    overflowed and the step fell back to what it could do; `trace` is what the rule wants training
-    to see.
+    overflowed, S was not positive definite or a measurement was too far off to count, and the step
+    did what it could without; `trace` is what the rule wants training to see.
     """
 
     x: States

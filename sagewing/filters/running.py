@@ -17,8 +17,8 @@ class Result(NamedTuple):
 
     `x`, `P` are corrected estimates, `q`, `r` the noise variances after each step, `d` the shares
     [d_q, d_r] by which they were adapted, `nis` the normalised innovation squared, `loglik` the
-    log-likelihood of each measurement. `ok` is False at a step whose arithmetic overflowed, where
-    the filter fell back to its prediction.
+    log-likelihood of each measurement. `ok` is False at a step whose arithmetic failed or whose
+    measurement was too far off to count: the filter did without, as where nothing arrives.
     """
 
     x: Float[Array, "*batch T n_x"]

@@ -219,8 +219,9 @@ def histograms(comparisons: Sequence[Comparison], path: Path) -> None:
             low, high = np.percentile(every, [0.05, 99.95])
             bins = np.geomspace(low, high, 120)
             for one, name in zip(column, names, strict=True):
-                one.hist(armse[name], bins=bins, color=COLOURS[name])
-                one.axvline(float(np.median(armse[name])), color="black", lw=1.0)
+                if armse[name].size:
+                    one.hist(armse[name], bins=bins, color=COLOURS[name])
+                    one.axvline(float(np.median(armse[name])), color="black", lw=1.0)
                 one.set(xscale="log", yticks=[])
                 one.grid(False, axis="y")
                 for side in ("left", "right", "top"):
