@@ -278,7 +278,11 @@ def _adaptation(axes: Any, comparison: Comparison, run: int, time: np.ndarray) -
         return
     early = time <= SHOWN_SECONDS
     labels = [f"$d_{{q,{a}}}$" for a in AXES] + ["$d_{r,1}$", "$d_{r,2}$"]
-    for i, (values, label) in enumerate(zip(kept.d[run, early].T, labels, strict=True)):
-        axes.plot(time[early], values, "--" if i < 3 else "-", lw=1.0, label=label)
-    axes.set(title=f"the adaptation vector of {LABELS[learned[0]]}", ylabel="d", ylim=(0.0, 1.0))
-    axes.legend(ncols=5, fontsize=8)
+    mesh = axes.pcolormesh(
+        time[early], np.arange(len(labels)), kept.d[run, early].T, vmin=0.0, vmax=1.0, cmap="magma"
+    )
+    axes.set_yticks(np.arange(len(labels)), labels)
+    axes.set_title(f"d of {LABELS[learned[0]]} (bright: adapts)")
+    axes.invert_yaxis()
+    axes.grid(False)
+    axes.figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)
