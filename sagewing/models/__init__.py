@@ -5,15 +5,20 @@ from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
 from sagewing.models.lorenz import Lorenz
 from sagewing.models.model import Model
+from sagewing.models.quadrotor import QDRONE, QuadrotorDynamic, QuadrotorKinematic, Vehicle
 from sagewing.models.rossler import Rossler
 from sagewing.models.thomas import Thomas
 
 __all__ = [
+    "QDRONE",
     "ConstantVelocity",
     "ContinuousModel",
     "Lorenz",
     "Model",
+    "QuadrotorDynamic",
+    "QuadrotorKinematic",
     "Rossler",
     "Thomas",
+    "Vehicle",
     "wrap_angle",
 ]

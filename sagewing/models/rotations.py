@@ -1,0 +1,145 @@
+"""Unit quaternions (w, x, y, z), body to world: rotating vectors, Euler angles, derivatives."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Quaternion = Float[Array, "4"]
+Vector = Float[Array, "3"]
+
+# The pitch's sine stays this far from 1: at 90 degrees roll and yaw are not defined.
+GIMBAL_GUARD = 1e-6
+# A quaternion shorter than this says nothing about the attitude.
+SHORTEST = 1e-6
+
+
+def rotation_matrix(q: Quaternion) -> Float[Array, "3 3"]:
+    """R, which takes a vector from body to world (paper, "IMU-Driven Kinematics")."""
+    w, x, y, z = q
+    return jnp.stack(
+        [
+            jnp.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)]),
+            jnp.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)]),
+            jnp.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]),
+        ]
+    )
+
+
+def rotated_by_quaternion(q: Quaternion, v: Vector) -> Float[Array, "3 4"]:
+    """The derivative of R(q) v by q."""
+    w, x, y, z = q
+    a, b, c = v
+    return 2 * jnp.stack(
+        [
+            jnp.stack(
+                [y * c - z * b, y * b + z * c, x * b + w * c - 2 * y * a, x * c - w * b - 2 * z * a]
+            ),
+            jnp.stack(
+                [z * a - x * c, y * a - w * c - 2 * x * b, x * a + z * c, w * a + y * c - 2 * z * b]
+            ),
+            jnp.stack(
+                [x * b - y * a, z * a + w * b - 2 * x * c, z * b - w * a - 2 * y * c, x * a + y * b]
+            ),
+        ]
+    )
+
+
+def unrotated_by_quaternion(q: Quaternion, v: Vector) -> Float[Array, "3 4"]:
+    """The derivative of R(q)^T v by q: that of the conjugate's rotation."""
+    sign = jnp.array([1.0, -1.0, -1.0, -1.0], q.dtype)
+    return rotated_by_quaternion(sign * q, v) * sign
+
+
+def cross_matrix(v: Vector) -> Float[Array, "3 3"]:
+    """[v]x, with [v]x u = v x u."""
+    x, y, z = v
+    zero = jnp.zeros_like(x)
+    return jnp.stack([jnp.stack([zero, -z, y]), jnp.stack([z, zero, -x]), jnp.stack([-y, x, zero])])
+
+
+def rate_matrix(omega: Vector) -> Float[Array, "4 4"]:
+    """Omega, with dq/dt = 1/2 q * (0, omega) = 1/2 Omega q."""
+    x, y, z = omega
+    zero = jnp.zeros_like(x)
+    return jnp.stack(
+        [
+            jnp.stack([zero, -x, -y, -z]),
+            jnp.stack([x, zero, z, -y]),
+            jnp.stack([y, -z, zero, x]),
+            jnp.stack([z, y, -x, zero]),
+        ]
+    )
+
+
+def attitude_matrix(q: Quaternion) -> Float[Array, "4 3"]:
+    """Xi, with dq/dt = 1/2 Xi omega."""
+    w, x, y, z = q
+    return jnp.stack(
+        [
+            jnp.stack([-x, -y, -z]),
+            jnp.stack([w, -z, y]),
+            jnp.stack([z, w, -x]),
+            jnp.stack([-y, x, w]),
+        ]
+    )
+
+
+def euler_angles(q: Quaternion) -> Vector:
+    """Roll, pitch and yaw of the 3-2-1 sequence."""
+    w, x, y, z = q
+    sine = jnp.clip(2 * (w * y - z * x), -1 + GIMBAL_GUARD, 1 - GIMBAL_GUARD)
+    return jnp.stack(
+        [
+            jnp.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y)),
+            jnp.arcsin(sine),
+            jnp.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)),
+        ]
+    )
+
+
+def euler_by_quaternion(q: Quaternion) -> Float[Array, "3 4"]:
+    """The derivative of the Euler angles by q."""
+    w, x, y, z = q
+    zero = jnp.zeros_like(w)
+
+    def of_arctan2(a, da, b, db):
+        return (b * jnp.stack(da) - a * jnp.stack(db)) / (a * a + b * b)
+
+    roll = of_arctan2(
+        2 * (w * x + y * z),
+        [2 * x, 2 * w, 2 * z, 2 * y],
+        1 - 2 * (x * x + y * y),
+        [zero, -4 * x, -4 * y, zero],
+    )
+    sine = 2 * (w * y - z * x)
+    within = jnp.abs(sine) < 1 - GIMBAL_GUARD
+    cosine = jnp.sqrt(1 - jnp.where(within, sine, 0.0) ** 2)
+    pitch = jnp.where(within, jnp.stack([2 * y, -2 * z, 2 * w, -2 * x]) / cosine, 0.0)
+    yaw = of_arctan2(
+        2 * (w * z + x * y),
+        [2 * z, 2 * y, 2 * x, 2 * w],
+        1 - 2 * (y * y + z * z),
+        [zero, zero, -4 * y, -4 * z],
+    )
+    return jnp.stack([roll, pitch, yaw])
+
+
+def from_euler_angles(angles: Vector) -> Quaternion:
+    """The attitude with this roll, pitch and yaw."""
+    cr, cp, cy = jnp.cos(0.5 * angles)
+    sr, sp, sy = jnp.sin(0.5 * angles)
+    return jnp.stack(
+        [
+            cr * cp * cy + sr * sp * sy,
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
+        ]
+    )
+
+
+def unit(q: Quaternion) -> Quaternion:
+    """q at length 1; one with no length is no rotation."""
+    squared = jnp.sum(q * q)
+    long = squared > SHORTEST**2
+    none = jnp.array([1.0, 0.0, 0.0, 0.0], q.dtype)
+    return jnp.where(long, q / jnp.sqrt(jnp.where(long, squared, 1.0)), none)

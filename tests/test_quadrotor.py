@@ -1,0 +1,138 @@
+"""The quadrotor: rotations against SciPy, Jacobians against automatic ones, and the physics."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import sagewing as sw
+from sagewing.models import rotations
+from sagewing.models.quadrotor import B_A, B_G, Q, R, V, W
+
+pytestmark = pytest.mark.usefixtures("float64")
+
+DT = 0.01
+HOVER = 0.538  # paper, Table 5
+IMU = (0.3, -0.2, 9.7, 0.4, -0.5, 0.6)
+MOTORS = (0.5, 0.55, 0.6, 0.52)
+
+
+def some_states(count=20):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, 19))
+    x[:, Q] /= np.linalg.norm(x[:, Q], axis=1, keepdims=True)
+    return x
+
+
+def scipy_rotation(q):
+    return Rotation.from_quat(np.roll(q, -1))  # SciPy's scalar comes last
+
+
+def test_rotations_are_scipys():
+    for q in jnp.asarray(some_states())[:, Q]:
+        theirs = scipy_rotation(q)
+        np.testing.assert_allclose(rotations.rotation_matrix(q), theirs.as_matrix(), atol=1e-12)
+        angles = rotations.euler_angles(q)
+        np.testing.assert_allclose(angles[::-1], theirs.as_euler("ZYX"), atol=1e-9)
+        again = rotations.from_euler_angles(angles)
+        np.testing.assert_allclose(abs(again @ q), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model", "u"),
+    [(sw.models.QuadrotorKinematic, IMU), (sw.models.QuadrotorDynamic, MOTORS)],
+)
+def test_the_written_jacobians_are_the_derivatives(model, u):
+    exact, euler, u = model(), model(jacobian="euler"), jnp.asarray(u)
+    x = jnp.asarray(some_states())
+
+    def agree(used, derivative):
+        got, expected = (jax.jit(jax.vmap(f))(x) for f in (used, derivative))
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+
+    A = jax.jacfwd(lambda x: exact.drift(x, u))
+    agree(lambda x: exact.drift_jacobian(x, u), A)
+    agree(lambda x: exact.observe_jacobian(x, u), jax.jacfwd(lambda x: exact.observe(x, u)))
+    agree(
+        lambda x: exact.transition_jacobian(x, u, DT),
+        jax.jacfwd(lambda x: exact.transition(x, u, DT)),
+    )
+    agree(lambda x: euler.transition_jacobian(x, u, DT), lambda x: jnp.eye(19) + DT * A(x))
+
+
+def test_at_the_papers_hover_command_nothing_moves():
+    x = jnp.zeros(19).at[6].set(1.0)
+    model, u = sw.models.QuadrotorDynamic(), jnp.full(4, HOVER)
+    np.testing.assert_allclose(model.drift(x, u), 0.0, atol=2e-3)
+    np.testing.assert_allclose(model.observe(x, u)[2], 9.81, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("motors", "axis", "sign"),
+    [((0, 0, 1, 1), 0, 1), ((1, 0, 1, 0), 1, 1), ((1, 0, 0, 1), 2, 1), ((1, 1, 0, 0), 0, -1)],
+)
+def test_a_motor_turns_the_body_as_the_papers_matrix_says(motors, axis, sign):
+    _, torque = sw.models.QuadrotorDynamic().wrench(jnp.asarray(motors, float))
+    assert np.sign(torque[axis]) == sign
+    np.testing.assert_allclose(np.delete(torque, axis), 0.0, atol=1e-12)
+
+
+def test_the_kinematic_model_follows_the_dynamic_one_that_its_imu_sits_on():
+    dynamic, kinematic = sw.models.QuadrotorDynamic(), sw.models.QuadrotorKinematic()
+    x = np.zeros(19)
+    x[Q], x[V], x[B_A], x[B_G] = [1.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0], 0.1, -0.02
+    followed = moved = jnp.asarray(x)
+
+    def step(both, k):
+        moved, followed = both
+        u = HOVER + 0.02 * jnp.sin(0.005 * k + jnp.arange(4.0))
+        middle = moved + 0.5e-3 * dynamic.drift(moved, u)  # the IMU in the middle of the step
+        imu = dynamic.observe(middle, u)
+        moved = dynamic.normalize(dynamic.transition(moved, u, 1e-3))
+        return (moved, kinematic.normalize(kinematic.transition(followed, imu, 1e-3))), None
+
+    (moved, followed), _ = jax.lax.scan(step, (moved, followed), jnp.arange(2000))
+    assert np.linalg.norm(moved[R]) > 1.0
+    for part, tolerance in ((R, 1e-3), (V, 1e-3), (Q, 1e-4)):
+        np.testing.assert_allclose(followed[part], moved[part], atol=tolerance)
+    assert np.abs(moved[W]).max() > 0.01
+
+
+def test_angles_wrap_and_the_quaternion_keeps_its_length():
+    model = sw.models.QuadrotorKinematic()
+    z = jnp.array([0.0, 0.0, 0.0, 3.1, 0.0, -3.1])
+    nu = model.innovation(z, -z)
+    np.testing.assert_allclose(nu[3:], [6.2 - 2 * np.pi, 0.0, 2 * np.pi - 6.2], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(model.normalize(jnp.ones(19))[Q]), 1.0)
+    np.testing.assert_allclose(model.normalize(jnp.zeros(19))[Q], [1.0, 0.0, 0.0, 0.0])
+
+
+def test_pointing_straight_up_gives_numbers_and_a_finite_derivative():
+    q = rotations.from_euler_angles(jnp.array([0.3, np.pi / 2, -0.2]))
+    assert np.all(np.isfinite(rotations.euler_angles(q)))
+    assert np.all(np.isfinite(rotations.euler_by_quaternion(q)))
+
+
+def test_an_ekf_with_it_finds_a_hovering_vehicle():
+    rng = np.random.default_rng(0)
+    steps = 300
+    std = np.array([0.05] * 3 + [0.02] * 3)
+    z = np.array([1.0, 2.0, 3.0, 0.0, 0.0, 1.0]) + std * rng.normal(size=(steps, 6))
+    u = np.tile([0.0, 0.0, 9.81, 0.0, 0.0, 0.0], (steps, 1))
+    x0 = np.zeros(19)
+    x0[Q] = [1.0, 0.0, 0.0, 0.0]
+    filt = sw.EKF(sw.models.QuadrotorKinematic(), np.full(19, 1e-6), std**2)
+    result = sw.run(filt, x0, np.diag([10.0] * 3 + [0.1] * 3 + [1.0] * 4 + [0.1] * 9), z, u, DT)
+    np.testing.assert_allclose(result.x[-1, R], [1.0, 2.0, 3.0], atol=0.05)
+    np.testing.assert_allclose(rotations.euler_angles(result.x[-1, Q])[2], 1.0, atol=0.05)
+
+
+def test_a_missing_input_is_named():
+    z, P0 = np.zeros((3, 6)), np.eye(19)
+    for model, words in (
+        (sw.models.QuadrotorKinematic(), "accelerometer and gyroscope, 6 numbers"),
+        (sw.models.QuadrotorDynamic(), "motor commands, 4 numbers"),
+    ):
+        with pytest.raises(sw.InputError, match=words):
+            sw.run(sw.EKF(model, np.ones(19), np.ones(6)), np.zeros(19), P0, z)
