@@ -6,12 +6,18 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def float64():
-    """In 64 bits. These programs run for milliseconds and would be optimised for seconds each."""
+def hardly_optimised():
+    """For programs that run for milliseconds and would be optimised for seconds each."""
     jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def float64(hardly_optimised):
+    """In 64 bits."""
     with jax.enable_x64(True):
         yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

@@ -7,10 +7,13 @@ import sys
 import pytest
 
 import sagewing as sw
-from sagewing.bench.chaos import FILTERS
+from sagewing.bench.chaos import FILTERS, build
 from sagewing.cli import demo
 from sagewing.cli.main import main
 from sagewing.policy.storage import SHIPPED, read_card
+from sagewing.sim.chaos import LORENZ, PROTOCOLS
+
+pytestmark = pytest.mark.usefixtures("hardly_optimised")
 
 # DESIGN's contract for a row of the chaos benchmark
 ROW = {
@@ -87,20 +90,30 @@ def test_an_unknown_command_or_option_exits_with_2():
         assert "Traceback" not in done.stderr
 
 
-def test_bench_runs_every_filter_and_leaves_tables_and_figures(tmp_path, capsys):
+def test_bench_leaves_a_row_for_each_filter_and_system_tables_and_figures(tmp_path, capsys):
     out = tmp_path / "b"
-    main(["bench", "chaos", "--out", str(out), "--runs", "12", "--steps", "20"])
+    filters = ["ekf", "kalmannet", "ndr-posterior", "ekf-oracle"]
+    args = ["--runs", "12", "--steps", "20", "--filters", ",".join(filters)]
+    main(["bench", "chaos", "--out", str(out), *args])
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines())
     assert "truth runs away, rossler" in printed
     result = json.loads((out / "result.json").read_text())
-    assert [r["filter"] for r in result["rows"]] == [*FILTERS, *FILTERS]
+    assert [r["filter"] for r in result["rows"]] == [*filters, *filters]
     assert all(row.keys() >= ROW | {"nees_mean", "crmse"} for row in result["rows"])
     assert result["settings"]["truth_divergence_pct"].keys() == {"lorenz", "rossler"}
     for name in ("attractors", "tracking", "crmse", "histograms"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "| KalmanNet |" in (out / "table.md").read_text()
     assert r"\begin{tabular}" in (out / "table.tex").read_text()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_filter_of_the_table_can_be_built_from_what_ships(protocol):
+    for name in FILTERS:
+        if name != "ekf-oracle":
+            filt = build(name, LORENZ.model(PROTOCOLS[protocol]), PROTOCOLS[protocol])
+            assert (filt.n_x, filt.n_z) == (3, 2)
 
 
 @pytest.mark.parametrize("folder", sorted(p.name for p in SHIPPED.iterdir()))

@@ -1,0 +1,114 @@
+"""What goes wrong with sensors in flight: the paper's domain randomisation, piece by piece.
+
+A piece is a function of a key and its magnitudes that returns what is added to, or multiplied with,
+the signals of one record; `Degradation` draws the magnitudes and puts the pieces together. Batches
+are made with `jax.vmap` over keys.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from sagewing.shapes import Duration, Scalar, real_dtype
+
+Signal = Float[Array, "T channels"]
+Imu = Float[Array, "T 6"]
+Pose = Float[Array, "T 6"]
+Magnitude = Scalar | float
+
+
+def mixture(
+    key: PRNGKeyArray,
+    shape: tuple[int, ...],
+    std: Magnitude,
+    outlier_std: Magnitude,
+    probability: Magnitude,
+) -> Float[Array, "..."]:
+    """Gaussian noise, with outliers channel by channel."""
+    k_which, k_noise = jax.random.split(key)
+    outlier = jax.random.bernoulli(k_which, probability, shape)
+    noise = jax.random.normal(k_noise, shape, real_dtype())
+    return jnp.where(outlier, outlier_std, std) * noise
+
+
+def random_walk(key: PRNGKeyArray, shape: tuple[int, ...], std: Magnitude) -> Signal:
+    """The sum of all steps so far, each with this standard deviation."""
+    return jnp.cumsum(std * jax.random.normal(key, shape, real_dtype()), axis=0)
+
+
+def vibration(
+    key: PRNGKeyArray,
+    shape: tuple[int, ...],
+    dt: Duration,
+    std: Magnitude,
+    amplitude: Magnitude,
+    frequency: Magnitude,
+) -> Signal:
+    """Noise whose strength pulses with the rotors: n_k (1 + A sin^2(omega k dt))."""
+    pulse = 1.0 + amplitude * jnp.sin(frequency * dt * jnp.arange(shape[0])) ** 2
+    return std * jax.random.normal(key, shape, real_dtype()) * pulse[:, None]
+
+
+@dataclass(frozen=True)
+class Degradation:
+    """The largest magnitudes of every mechanism; the defaults are the paper's table.
+
+    Each is drawn anew for every record from U(ratio, 1) times its largest value; probabilities,
+    the vibration's amplitude and its frequency are what they are. `attitude_std` is DESIGN's, the
+    paper gives none; attitudes have no outliers.
+    """
+
+    ratio: float = 0.1
+    position_std: float = 1.0
+    position_outlier_std: float = 5.0
+    position_outlier_probability: float = 0.05
+    attitude_std: float = 0.1
+    imu_std: float = 0.1
+    imu_outlier_std: float = 5.0
+    imu_outlier_probability: float = 0.01
+    scale_factor_std: float = 1e-3
+    turn_on_bias_std: float = 1e-3
+    bias_walk_std: float = 1e-5
+    vibration_std: float = 1.0
+    vibration_amplitude: float = 0.1
+    vibration_frequency: float = 628.0  # rad/s
+
+    def pose(self, key: PRNGKeyArray, z: Pose) -> Pose:
+        """Position and Euler angles as a bad positioning system gives them."""
+        k_size, k_position, k_attitude = jax.random.split(key, 3)
+        position, outlier, attitude = self._drawn(
+            k_size, self.position_std, self.position_outlier_std, self.attitude_std
+        )
+        shape = (z.shape[0], 3)
+        noise = (
+            mixture(k_position, shape, position, outlier, self.position_outlier_probability),
+            attitude * jax.random.normal(k_attitude, shape, real_dtype()),
+        )
+        return z + jnp.concatenate(noise, axis=1)
+
+    def imu(self, key: PRNGKeyArray, u: Imu, dt: Duration) -> Imu:
+        """(u + faults) (1 + s) + turn-on bias + walk + vibration."""
+        k_size, k_fault, k_scale, k_bias, k_walk, k_vibration = jax.random.split(key, 6)
+        std, outlier, scale, bias, walk, shake = self._drawn(
+            k_size,
+            self.imu_std,
+            self.imu_outlier_std,
+            self.scale_factor_std,
+            self.turn_on_bias_std,
+            self.bias_walk_std,
+            self.vibration_std,
+        )
+        one = u.shape[1:]
+        faults = mixture(k_fault, u.shape, std, outlier, self.imu_outlier_probability)
+        s = scale * jax.random.normal(k_scale, one, real_dtype())
+        turn_on = bias * jax.random.normal(k_bias, one, real_dtype())
+        shaking = vibration(
+            k_vibration, u.shape, dt, shake, self.vibration_amplitude, self.vibration_frequency
+        )
+        return (u + faults) * (1.0 + s) + turn_on + random_walk(k_walk, u.shape, walk) + shaking
+
+    def _drawn(self, key: PRNGKeyArray, *largest: float) -> Float[Array, "n"]:
+        share = jax.random.uniform(key, (len(largest),), real_dtype(), minval=self.ratio)
+        return share * jnp.asarray(largest, real_dtype())
