@@ -28,9 +28,9 @@ def policy():
 
 
 def refuses(*parts):
-    """An InputError whose one line has these parts in this order; JAX may add notes below it."""
+    """An InputError of one line that has these parts in this order, and no notes below it."""
     line = ".*".join(map(re.escape, parts))
-    return pytest.raises(sw.InputError, match=rf"\A.*{line}.*\.(\n|\Z)")
+    return pytest.raises(sw.InputError, match=rf"\A.*{line}.*\.\Z")
 
 
 def ekf():

@@ -58,14 +58,17 @@ class Online:
                 "dt must be one number, finite and not negative; "
                 f"got {dt} of shape {seconds.shape}."
             )
-        self.state, self.estimate = self._step(
-            self._arrays,
-            self.state,
-            np.where(arrived, seen, real.type(0.0)),
-            None if u is None else _array("u", u, real),
-            seconds,
-            arrived,
-        )
+        try:
+            self.state, self.estimate = self._step(
+                self._arrays,
+                self.state,
+                np.where(arrived, seen, real.type(0.0)),
+                None if u is None else _array("u", u, real),
+                seconds,
+                arrived,
+            )
+        except InputError as error:  # without the notes on tracing that JAX adds to it
+            raise InputError(str(error)) from None
         return self.estimate.x, self.estimate.P
 
 

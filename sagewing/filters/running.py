@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import Estimate
 from sagewing.shapes import Numbers
@@ -68,7 +69,10 @@ def run_from(
 
 
 def _result(filt: Any, state: Any, record: checks.Record) -> Result:
-    state, estimates = _scan(filt, state, record)
+    try:
+        state, estimates = _scan(filt, state, record)
+    except InputError as error:  # without the notes on tracing that JAX adds to it
+        raise InputError(str(error)) from None
     return Result(*estimates[:-1], state=state)
 
 
