@@ -5,36 +5,13 @@ Usage: python benchmarks/chaos_table.py
 """
 
 import jax
-import jax.numpy as jnp
-from dynamax.nonlinear_gaussian_ssm import ParamsNLGSSM, extended_kalman_filter
+from dynamax_ekf import dynamax_ekf
 from timing import race, show
 
 from sagewing.bench.chaos import FILTERS, ORACLE, build, oracle, score
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, episodes
+from sagewing.sim.chaos import ALIGNED, LORENZ, episodes
 
 RUNS, STEPS = 1000, 600
-
-
-def dynamax_ekf(model, records):
-    """dynamax's EKF over all records, each from its own start."""
-
-    @jax.jit
-    def run(x0, z):
-        def one(x0, z):
-            params = ParamsNLGSSM(
-                initial_mean=x0,
-                initial_covariance=records.P0,
-                dynamics_function=lambda x: model.transition(x, None, DT),
-                dynamics_covariance=jnp.diag(jnp.asarray(Q_BASE)),
-                emission_function=lambda x: model.observe(x, None),
-                emission_covariance=jnp.diag(jnp.asarray(R_BASE)),
-            )
-            out = extended_kalman_filter(params, z)
-            return out.filtered_means, out.filtered_covariances
-
-        return jax.vmap(one)(x0, z)
-
-    return lambda: run(records.x0, records.z)
 
 
 def main() -> None:
