@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from sagewing.filters.kernels import finite_derivative
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.named import SageHusa
 from sagewing.filters.recursion import (
@@ -66,13 +65,13 @@ class CorrectedFilter(eqx.Module):
         self, state: CorrectedState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[CorrectedState, Estimate]:
         """One step of the adaptive filter, then the correction of what it says."""
-        x_pred = finite_derivative(per_sample(self.model.transition, state.inner.x, u, dt))
+        x_pred = per_sample(self.model.transition, state.inner.x, u, dt)
         nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(like(self.r0, z))
         inner, said = self.inner.step(state.inner, z, u, dt, arrived)
         move = said.x - state.inner.x
         seen = [self.network.standard(said.x), self.network.standard_step(move), nu]
         correction, memory = self.network(state.memory, jnp.concatenate(seen))
-        x, corrected = correct(self.model, said.x, correction)
+        x, _, corrected = correct(self.model, said.x, said.P, correction, said.P)
         return CorrectedState(inner, memory), said._replace(x=x, ok=said.ok & corrected)
 
 

@@ -1,14 +1,13 @@
 """L-EKF and KalmanNet: a network changes the Kalman gain, or makes it."""
 
 import math
+from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from sagewing.filters import checks
 from sagewing.filters.kernels import (
-    all_finite,
-    diagonal,
     diagonal_matrix,
     finite_derivative,
     gain,
@@ -41,7 +40,8 @@ from sagewing.shapes import (
     Steps,
 )
 
-# KalmanNet's states and features stay within this (paper, section "Benchmarked Baselines").
+# KalmanNet's states stay within this (paper, section "Benchmarked Baselines"), as do all networks'
+# inputs.
 CLIP = 50.0
 
 
@@ -64,11 +64,11 @@ class GainFilter(NominalNoise):
     network: Any
     largest_state: ClassVar[float] = math.inf
 
+    @abstractmethod
     def choose(
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
         """The gain and the network's memory; K is the EKF's gain."""
-        raise NotImplementedError
 
     def init(self, x0: States, P0: Covariances) -> GainState:
         """The start, with nothing moved yet and an empty memory."""
@@ -87,13 +87,11 @@ class GainFilter(NominalNoise):
         nu, arrived = jnp.where(weighed, nu, 0.0), arrived & weighed
         K, memory = self.choose(state, x_pred, nu, K)
         K = jnp.where(arrived[None], K, 0.0)
-        x_post, corrected = correct(self.model, x_pred, matvec(K, nu))
-        x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
         P_post = _joseph(P_pred, H, K, R)
-        spread = all_finite(diagonal(P_post))
-        P_post = jnp.where(spread, P_post, P_pred)
+        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
+        x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
         nis, loglik = consistency(whiten(L, nu), L, arrived)
-        ok = predicted & sane & weighed & corrected & spread
+        ok = predicted & sane & weighed & corrected
         said = Estimate(x_post, P_post, None, None, None, nis, loglik, ok, trace=None)
         return GainState(x_post, P_post, x, x_pred, memory), said
 
@@ -120,7 +118,7 @@ class KalmanNetFilter(GainFilter):
     ) -> tuple[Gains, Any]:
         """From the innovation, the last move of the state and its last correction."""
         seen = [nu, state.x - state.x_before, state.x - state.x_pred]
-        made, memory = self.network(state.memory, jnp.clip(jnp.concatenate(seen), -CLIP, CLIP))
+        made, memory = self.network(state.memory, jnp.concatenate(seen))
         return made.reshape(K.shape), memory
 
 

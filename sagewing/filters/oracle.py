@@ -67,9 +67,9 @@ class OracleEKF(eqx.Module):
         x_pred, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
         P_pred = FPF + diagonal_matrix(q)
         nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
-        _, L, K, P, weighed = gain(P_pred, H, of_arrived(diagonal_matrix(r), arrived))
+        _, L, K, P_post, weighed = gain(P_pred, H, of_arrived(diagonal_matrix(r), arrived))
         nu = jnp.where(weighed, nu, 0.0)
-        x, corrected = correct(self.model, x_pred, matvec(K, nu))
+        x, P, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
         nis, loglik = consistency(whiten(L, nu), L, arrived & weighed)
         ok = predicted & sane & weighed & corrected
         said = Estimate(x, P, q, r, None, nis, loglik, ok, trace=None)

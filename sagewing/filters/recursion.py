@@ -114,11 +114,14 @@ def innovate(
     return nu, H, arrived, ok
 
 
-def correct(model: Model, x_pred: States, step: States) -> tuple[States, Flags]:
-    """The corrected state, and where it is a number; elsewhere the prediction stands."""
+def correct(
+    model: Model, x_pred: States, P_pred: Covariances, step: States, P: Covariances
+) -> tuple[States, Covariances, Flags]:
+    """x_pred + step with its P, and where they are numbers; elsewhere the prediction stands."""
     x = per_sample(model.normalize, x_pred + step)
-    ok = all_finite(x)
-    return jnp.where(ok, x, x_pred), ok
+    ok = all_finite(x, diagonal(P))
+    x, P = keep_where(ok, (x, P), (x_pred, P_pred))
+    return x, P, ok
 
 
 def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[Values, Values]:
@@ -201,7 +204,7 @@ class AdaptiveFilter(eqx.Module):
             _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
             weighed = weighed & again
         step = matvec(K, nu)
-        x_post, corrected = correct(self.model, x_pred, step)
+        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, step, P_post)
 
         # Empirical q, attenuate, bound
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)

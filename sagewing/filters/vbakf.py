@@ -86,7 +86,7 @@ class VariationalFilter(NominalNoise):
 
         start = (x_pred, P_pred, U, first.ok)
         (x, P, U, weighed), _ = jax.lax.scan(refine, start, length=self.iterations)
-        x, corrected = correct(self.model, x_pred, x - x_pred)
+        x, P, corrected = correct(self.model, x_pred, P_pred, x - x_pred, P)
         ok = weighed & corrected
         moved = ok & jnp.any(arrived, axis=0)
         state = VBState(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -31,14 +32,14 @@ class Stored(eqx.Module):
 
     kind: ClassVar[str]
 
+    @abstractmethod
     def card(self) -> dict[str, Any]:
         """What `from_card` needs, as plain JSON."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def from_card(cls: type[P], card: dict[str, Any]) -> P:
         """One with these sizes and some weights."""
-        raise NotImplementedError
 
     def save(
         self,
