@@ -113,6 +113,24 @@ def test_an_outlier_does_not_lower_the_noise_it_is_judged_by(name):
         assert np.all(r[1:][wild] >= r[:-1][wild])
 
 
+class LosesItself(sw.models.ConstantVelocity):
+    """A state that no manifold takes back."""
+
+    def normalize(self, x):
+        return jnp.full_like(x, jnp.nan)
+
+
+def test_a_correction_that_fails_is_a_prediction():
+    z, P0 = np.ones((5, 2)), 0.1 * np.eye(4)
+    failed, predicted = (
+        sw.run(sw.EKF(model, [0.1] * 4, [1.0] * 2), np.ones(4), P0, z, mask=mask)
+        for model, mask in ((LosesItself(), None), (sw.models.ConstantVelocity(), np.zeros(5)))
+    )
+    assert not np.any(failed.ok)
+    np.testing.assert_array_equal(failed.x, predicted.x)
+    np.testing.assert_array_equal(failed.P, predicted.P)
+
+
 class Counted(sw.Model):
     """Counts how often it is traced, which is how often something is compiled."""
 
