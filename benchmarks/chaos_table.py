@@ -20,7 +20,7 @@ def main() -> None:
     contenders = {"dynamax EKF": dynamax_ekf(model, records)}
     for name in FILTERS:
         told = oracle(LORENZ, ALIGNED, records) if name == ORACLE else None
-        filt = told or build(name, model, ALIGNED)
+        filt = told or build(name, LORENZ, ALIGNED)
         contenders[name] = lambda filt=filt: score(filt, records)
     seconds = race(contenders, rounds=5)
     show(f"{RUNS} x {STEPS} steps, time for each step", seconds, "dynamax EKF", RUNS * STEPS)

@@ -112,7 +112,7 @@ def test_bench_leaves_a_row_for_each_filter_and_system_tables_and_figures(tmp_pa
 def test_every_filter_of_the_table_can_be_built_from_what_ships(protocol):
     for name in FILTERS:
         if name != "ekf-oracle":
-            filt = build(name, LORENZ.model(PROTOCOLS[protocol]), PROTOCOLS[protocol])
+            filt = build(name, LORENZ, PROTOCOLS[protocol])
             assert (filt.n_x, filt.n_z) == (3, 2)
 
 

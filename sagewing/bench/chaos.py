@@ -40,6 +40,7 @@ CLASSICAL: dict[str, Callable[[Any], Any]] = {
     ),
     "vbakf": lambda model: VBAKF(model, Q_BASE, R_BASE),
 }
+ADAPTIVE = ("shkf", "ndr")  # how the names of filters that adapt their noise begin
 ORACLE = "ekf-oracle"
 # Rows that ship with trained weights, and how each was trained.
 LEARNED = {
@@ -100,8 +101,9 @@ def check_names(filters: Sequence[str], systems: Sequence[str]) -> None:
                 raise InputError(f"There is no {what} {name!r}; known: {', '.join(known)}.")
 
 
-def build(name: str, model: Any, protocol: Protocol, learned: Any = None) -> Any:
+def build(name: str, system: System, protocol: Protocol, learned: Any = None) -> Any:
     """A filter by its name in tables and options, with the shipped weights or with `learned`."""
+    model = system.model(protocol, adaptive=name.startswith(ADAPTIVE))
     if name in CLASSICAL:
         return CLASSICAL[name](model)
     learner = LEARNERS[LEARNED[name]]
@@ -130,7 +132,7 @@ def compare(
     filts = {
         name: None
         if name == ORACLE
-        else build(name, chosen.model(protocol), protocol, (learned or {}).get(name))
+        else build(name, chosen, protocol, (learned or {}).get(name))
         for name in filters
     }
     keys = jax.random.split(jax.random.key(seed), runs)

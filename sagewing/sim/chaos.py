@@ -29,8 +29,9 @@ class Protocol:
 
     `lag`: the measurement is one step old. `start_noise`: the filter starts at a draw from
     N(s_0, P0), not at the true s_0. `wrap_bearing`: an angle's innovation is an angle. `jacobian`:
-    the F of the filters' model. `noise`: whether the paper's noise scales are standard deviations
-    or variances; the filters take them as variances either way.
+    the F of the filters' model; `adaptive_jacobian`: that of the Sage-Husa filters and the
+    NDR-SHKF, whose rows in the paper another F explains better. `noise`: whether the paper's noise
+    scales are standard deviations or variances; the filters take them as variances either way.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Protocol:
     start_noise: bool
     wrap_bearing: bool
     jacobian: Literal["exact", "euler"] = "euler"
+    adaptive_jacobian: Literal["exact", "euler"] = "euler"
     noise: Literal["std", "variance"] = "std"
 
     @property
@@ -46,7 +48,9 @@ class Protocol:
         return self.name.split(",")[0]
 
 
-PAPER = Protocol("paper", lag=True, start_noise=False, wrap_bearing=False)
+PAPER = Protocol(
+    "paper", lag=True, start_noise=False, wrap_bearing=False, adaptive_jacobian="exact"
+)
 ALIGNED = Protocol("aligned", lag=False, start_noise=True, wrap_bearing=True)
 PROTOCOLS = {p.name: p for p in (PAPER, ALIGNED)}
 CHANGES = {
@@ -54,6 +58,7 @@ CHANGES = {
     "start_noise": {"yes": True, "no": False},
     "wrap_bearing": {"yes": True, "no": False},
     "jacobian": {"exact": "exact", "euler": "euler"},
+    "adaptive_jacobian": {"exact": "exact", "euler": "euler"},
     "noise": {"std": "std", "variance": "variance"},
 }
 
@@ -84,13 +89,14 @@ class System:
     outlier_probability: float
     outlier_scale: float
 
-    def model(self, protocol: Protocol) -> ContinuousModel:
-        """The model that the filters are given."""
+    def model(self, protocol: Protocol, *, adaptive: bool = False) -> ContinuousModel:
+        """The model that the filters are given: those that adapt their noise, or the others."""
+        jacobian = protocol.adaptive_jacobian if adaptive else protocol.jacobian
         if self.name == "lorenz":
-            return Lorenz(jacobian=protocol.jacobian)
+            return Lorenz(jacobian=jacobian)
         if self.name == "thomas":
-            return Thomas(jacobian=protocol.jacobian)
-        return Rossler(jacobian=protocol.jacobian, wrap_bearing=protocol.wrap_bearing)
+            return Thomas(jacobian=jacobian)
+        return Rossler(jacobian=jacobian, wrap_bearing=protocol.wrap_bearing)
 
 
 LORENZ = System("lorenz", (-15.0, -15.0, 10.0), (15.0, 15.0, 40.0), 0.2, 0.05, 5.0)

@@ -108,7 +108,7 @@ def train_chaos(
 ) -> Trained:
     """Train one filter for each seed; see `train` for `folder` and `resume`."""
     protocol = PROTOCOLS[setup.protocol]
-    model = LORENZ.model(protocol)
+    model = LORENZ.model(protocol, adaptive=setup.filter == "ndr")
     learner = LEARNERS[setup.filter]
 
     def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
