@@ -57,6 +57,23 @@ def noise(
     return diagonal, None if known is not None and not np.any(np.asarray(rest)) else rest
 
 
+def measurement_noise(
+    R0: Numbers, modes: int
+) -> tuple[Float[Array, "... n_z"], Float[Array, "n_z n_z"] | None]:
+    """R0 as `noise` gives it; of a model with several modes, one diagonal for each."""
+    if modes == 1:
+        return noise("R0", R0, "n_z", positive=True)
+    a = as_real("R0", R0)
+    if a.ndim != 2 or a.shape[0] != modes:
+        raise InputError(
+            f"R0 must have one diagonal for each mode of the model, shape ({modes}, n_z); "
+            f"got {a.shape}."
+        )
+    for row in a:
+        noise("R0", row, "n_z", positive=True)
+    return a, None
+
+
 def covariances(Q0: Numbers, R0: Numbers) -> tuple[Float[Array, "n n"], Float[Array, "m m"]]:
     """Q0 and R0, each given as a diagonal or a matrix, as matrices."""
     Q = _matrix(*noise("Q0", Q0, "n_x", positive=False))
@@ -102,6 +119,15 @@ def forgetting_factor(b: Numbers) -> Float[Array, ""]:
     return a
 
 
+def gate(sigmas: Numbers) -> Float[Array, ""]:
+    """The width of a gate as an array."""
+    a = as_real("gate", sigmas)
+    known = _known(a)
+    if a.ndim != 0 or (known is not None and not 0.0 < known < np.inf):
+        raise InputError(f"gate is a number of standard deviations, such as 3; got {sigmas}.")
+    return a
+
+
 def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
     """Whether a model's methods return what the sizes of Q0 and R0 promise."""
     x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))
@@ -111,6 +137,7 @@ def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
         ("transition", (x, u, dt), (n_x,), by_Q),
         ("observe", (x, u), (n_z,), by_R),
         ("innovation", (z, z), (n_z,), by_R),
+        ("residual", (z, z, u), (n_z,), by_R),
         ("normalize", (x,), (n_x,), by_Q),
         ("transition_jacobian", (x, u, dt), (n_x, n_x), by_Q),
         ("observe_jacobian", (x, u), (n_z, n_x), f"{by_Q} and {by_R}"),

@@ -5,7 +5,7 @@ from typing import Any
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import AdaptiveFilter, GainNoise
-from sagewing.filters.rules import Fading, Frozen, Learned, Rule
+from sagewing.filters.rules import Fading, Frozen, Gated, Learned, Rule
 from sagewing.models import Model
 from sagewing.shapes import Numbers
 
@@ -13,14 +13,17 @@ from sagewing.shapes import Numbers
 FLOOR = 1e-10
 
 
-def EKF(model: Model, Q0: Numbers, R0: Numbers) -> AdaptiveFilter:
+def EKF(model: Model, Q0: Numbers, R0: Numbers, gate: float | None = None) -> AdaptiveFilter:
     """The extended Kalman filter: constant Q0 and R0, each a diagonal or a full matrix.
+
+    With a `gate` it does without a channel that is off by more than that many standard deviations.
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
     """
+    rule = Frozen() if gate is None else Gated(checks.gate(gate))
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
-    r0, R_off = checks.noise("R0", R0, "n_z", positive=True)
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, Frozen(), (1.0, 1.0), FLOOR, "prior")
+    r0, R_off = checks.measurement_noise(R0, model.modes)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, (1.0, 1.0), FLOOR, "prior")
 
 
 def SageHusa(
@@ -73,7 +76,7 @@ def _adaptive(
 ) -> AdaptiveFilter:
     checks.adaptation(bounds, gain_noise)
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
-    r0, R_off = checks.noise("R0", R0, "n_z", positive=True)
+    r0, R_off = checks.measurement_noise(R0, model.modes)
     for name, rest in (("Q0", Q_off), ("R0", R_off)):
         if rest is not None:
             raise InputError(

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from sagewing.filters.kernels import (
     all_finite,
@@ -47,13 +48,17 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 
 class FilterState(NamedTuple):
-    """Everything the filter remembers from one step to the next."""
+    """Everything the filter remembers from one step to the next.
+
+    `mode` is the kind of measurement that `r` is of, where a model has several.
+    """
 
     x: States
     P: Covariances
     q: States
     r: Measurements
     memory: Any
+    mode: Values | None = None
 
 
 class Estimate(NamedTuple):
@@ -93,7 +98,7 @@ def innovation(
 ) -> Measurements:
     """z - h(x), as the model takes differences; zero for a channel that did not arrive."""
     z_hat = per_sample(model.observe, x, u)
-    nu = per_sample(model.innovation, jnp.where(arrived, z, z_hat), z_hat)
+    nu = per_sample(model.residual, jnp.where(arrived, z, z_hat), z_hat, u)
     return jnp.where(arrived, nu, 0.0)
 
 
@@ -150,11 +155,13 @@ class AdaptiveFilter(eqx.Module):
     Adapted variances stay within `bounds` times their base and above `floor`. With `gain_noise`
     "posterior" a step's gain uses the r that the same step has just estimated (the text of the
     paper's Sage-Husa section), with "prior" the one before it (the paper's Algorithm 1).
+
+    A model with several modes has a row of `r0` for each, and r restarts at it on a switch.
     """
 
     model: Model
     q0: X
-    r0: Z
+    r0: Z | Float[Array, "modes n_z"]
     Q_off: XX | None
     R_off: jax.Array | None
     rule: Rule
@@ -170,18 +177,22 @@ class AdaptiveFilter(eqx.Module):
     @property
     def n_z(self) -> int:
         """The number of measured channels."""
-        return self.r0.size
+        return self.r0.shape[-1]
 
     def init(self, x0: States, P0: Covariances) -> FilterState:
         """The filter before its first measurement."""
         q, r = like(self.q0, x0), like(self.r0, x0)
-        return FilterState(x0, P0, q, r, self.rule.init(q, r))
+        mode = None
+        if self.model.modes > 1:
+            r, mode = r[0], jnp.zeros_like(x0[0])
+        return FilterState(x0, P0, q, r, self.rule.init(q, r), mode)
 
     def step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Estimate]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
         x, P, q, r = finite_derivative(state[:4])
+        r0, r, mode = self._nominal(state, r, u)
         x_pred, FPF, predicted = predict(self.model, x, P, u, dt)
         P_pred = FPF + self._Q(q)
         nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
@@ -195,7 +206,7 @@ class AdaptiveFilter(eqx.Module):
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
-        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, self.r0, arrived)
+        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, r0, arrived)
 
         # Correct, with the noise of now
         if self.gain_noise == "posterior" or d.inflate_r is not None:
@@ -208,15 +219,26 @@ class AdaptiveFilter(eqx.Module):
 
         # Empirical q, attenuate, bound
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
-        q_next = self._attenuate(q, q_hat, d.q, d.scale_q, self.q0, jnp.any(arrived, axis=0))
+        any_arrived = jnp.any(arrived, axis=0)
+        q_next = self._attenuate(q, q_hat, d.q, d.scale_q, like(self.q0, q), any_arrived)
 
         nis, loglik = consistency(white, L, arrived)
         ok = predicted & sane & weighed & corrected
-        state = FilterState(x_post, P_post, q_next, r_next, memory)
+        state = FilterState(x_post, P_post, q_next, r_next, memory, mode)
         adapted = (q_next, r_next, _joined(d, q, r, arrived))
         if q_next is q and r_next is r:
-            adapted = (None, None, None)
+            adapted = (None, None if mode is None else r, None)
         return state, Estimate(x_post, P_post, *adapted, nis, loglik, ok, trace)
+
+    def _nominal(
+        self, state: FilterState, r: Measurements, u: Inputs
+    ) -> tuple[Measurements, Measurements, Values | None]:
+        """The base of r at this step, r itself, which a switch of mode sets back, and the mode."""
+        if state.mode is None:
+            return like(self.r0, r), r, None
+        mode = per_sample(self.model.mode, u)
+        r0 = jnp.moveaxis(self.r0[mode], -1, 0)
+        return r0, jnp.where(mode == state.mode, r, r0), mode.astype(r.dtype)
 
     def _Q(self, q: States) -> Covariances:
         Q = diagonal_matrix(q)
@@ -233,7 +255,6 @@ class AdaptiveFilter(eqx.Module):
         if new is old:
             return old
         low, high = self.bounds
-        base = like(base, old)
         new = jnp.clip(
             new, jnp.maximum(low * base, self.floor), jnp.maximum(high * base, self.floor)
         )

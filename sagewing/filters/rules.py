@@ -10,7 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from sagewing.filters.kernels import diagonal
 from sagewing.shapes import Arrived, Gains, Innovations, Measurements, States
+
+# What a gate multiplies a variance with to shut a channel out.
+SHUT = 1e8
 
 
 class Seen(NamedTuple):
@@ -68,6 +72,21 @@ class Frozen(eqx.Module):
     def __call__(self, memory: None, seen: Seen) -> tuple[Attenuation, None, None]:
         """Nothing to decide."""
         return Attenuation(), None, None
+
+
+class Gated(eqx.Module):
+    """d = 0, and no say for a channel that is off by more than `sigmas` standard deviations."""
+
+    sigmas: jax.Array
+
+    def init(self, q: States, r: Measurements) -> None:
+        """Nothing to remember."""
+        return None
+
+    def __call__(self, memory: None, seen: Seen) -> tuple[Attenuation, None, None]:
+        """The noise of such a channel is as good as infinite in this step."""
+        out = seen.nu**2 > self.sigmas**2 * diagonal(seen.S)
+        return Attenuation(inflate_r=jnp.where(out, SHUT, 1.0)), None, None
 
 
 class Fading(eqx.Module):

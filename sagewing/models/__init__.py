@@ -7,6 +7,7 @@ from sagewing.models.lorenz import Lorenz
 from sagewing.models.model import Model
 from sagewing.models.quadrotor import QDRONE, QuadrotorDynamic, QuadrotorKinematic, Vehicle
 from sagewing.models.rossler import Rossler
+from sagewing.models.switched import Switched
 from sagewing.models.thomas import Thomas
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "QuadrotorDynamic",
     "QuadrotorKinematic",
     "Rossler",
+    "Switched",
     "Thomas",
     "Vehicle",
     "wrap_angle",

@@ -3,6 +3,8 @@
 from abc import abstractmethod
 
 import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Int
 
 from sagewing.shapes import XX, ZX, Duration, Input, X, Z
 
@@ -26,6 +28,19 @@ class Model(eqx.Module):
     def innovation(self, z: Z, z_hat: Z) -> Z:
         """The difference between a measurement and its prediction."""
         return z - z_hat
+
+    def residual(self, z: Z, z_hat: Z, u: Input) -> Z:
+        """`innovation`, for a model where the input says what is measured."""
+        return self.innovation(z, z_hat)
+
+    @property
+    def modes(self) -> int:
+        """How many kinds of measurement there are, each with its own noise."""
+        return 1
+
+    def mode(self, u: Input) -> Int[Array, ""]:
+        """Which kind of measurement this step has."""
+        return jnp.zeros((), int)
 
     def normalize(self, x: X) -> X:
         """The state brought back to where states live, after a correction."""

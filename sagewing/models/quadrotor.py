@@ -46,7 +46,7 @@ class Vehicle(NamedTuple):
     pitch_span: float  # between motors, along
     thrust: float  # of one motor at full command, N
     torque: float  # of one motor at full command, N m
-    drag: float = 0.001  # specific force for each m/s
+    drag: tuple[float, float, float] = (0.001, 0.001, 0.001)  # specific force for each m/s
 
 
 # Paper, Table 5.
@@ -163,7 +163,10 @@ class QuadrotorDynamic(Quadrotor):
         """Thrust along the body's z, and drag."""
         thrust, _ = self.wrench(u)
         up = jnp.array([0.0, 0.0, 1.0], x.dtype)
-        return thrust / self.vehicle.mass * up - self.vehicle.drag * x[V]
+        return thrust / self.vehicle.mass * up - self._drag(x) * x[V]
+
+    def _drag(self, x: X) -> Vector:
+        return jnp.asarray(self.vehicle.drag, x.dtype)
 
     def drift(self, x: X, u: Input) -> X:
         """The rigid body."""
@@ -176,7 +179,7 @@ class QuadrotorDynamic(Quadrotor):
         """A in closed form."""
         J = jnp.asarray(self.vehicle.inertia, x.dtype)
         A = self._moving_jacobian(x, x[W], W, 1.0)
-        A = A.at[V, V].add(-self.vehicle.drag * jnp.eye(3, dtype=x.dtype))
+        A = A.at[V, V].add(-jnp.diag(self._drag(x)))
         gyroscopic = cross_matrix(J * x[W]) - cross_matrix(x[W]) * J
         return A.at[W, W].set(gyroscopic / J[:, None])
 
@@ -188,5 +191,5 @@ class QuadrotorDynamic(Quadrotor):
         """H is constant."""
         eye = jnp.eye(3, dtype=x.dtype)
         H = jnp.zeros((N_Z, N_X), x.dtype)
-        H = H.at[:3, V].set(-self.vehicle.drag * eye).at[:3, B_A].set(eye)
+        H = H.at[:3, V].set(-jnp.diag(self._drag(x))).at[:3, B_A].set(eye)
         return H.at[3:, W].set(eye).at[3:, B_G].set(eye)

@@ -1,0 +1,96 @@
+"""Several models of one state, of which another may hold at every step."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from sagewing.errors import InputError
+from sagewing.models.model import Model
+from sagewing.shapes import XX, ZX, Duration, Input, X, Z
+
+
+class Switched(Model):
+    """The model that the input names: u = [mode, inputs of model 0, inputs of model 1, ...].
+
+    The models share the state and the number of measured channels, not what these mean: a pose
+    here, an IMU there. A filter is given one row of R0 for each, and the state's manifold is that
+    of the first. `inputs` says how many numbers each takes; one that takes none is given None.
+
+    Example: `Switched((QuadrotorKinematic(), QuadrotorDynamic()), inputs=(6, 4))`
+    """
+
+    models: tuple[Model, ...]
+    inputs: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, models: Sequence[Model], inputs: Sequence[int]):
+        if len(models) != len(inputs) or not models:
+            raise InputError(
+                f"Switched needs one number of inputs for each model; got {len(models)} models "
+                f"and {len(inputs)} numbers."
+            )
+        self.models, self.inputs = tuple(models), tuple(inputs)
+
+    @property
+    def modes(self) -> int:
+        """The number of models."""
+        return len(self.models)
+
+    def mode(self, u: Input) -> Int[Array, ""]:
+        """Which model holds; a number that names none is the nearest that does."""
+        return jnp.clip(jnp.round(self._given(u)[0]).astype(int), 0, self.modes - 1)
+
+    def transition(self, x: X, u: Input, dt: Duration) -> X:
+        """That of the model that holds."""
+        return self._of_mode(u, lambda model, u: model.transition(x, u, dt))
+
+    def observe(self, x: X, u: Input) -> Z:
+        """That of the model that holds."""
+        return self._of_mode(u, lambda model, u: model.observe(x, u))
+
+    def residual(self, z: Z, z_hat: Z, u: Input) -> Z:
+        """That of the model that holds."""
+        return self._of_mode(u, lambda model, u: model.residual(z, z_hat, u))
+
+    def normalize(self, x: X) -> X:
+        """The same for all."""
+        return self.models[0].normalize(x)
+
+    def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
+        """The closed form of the model that holds, or its automatic derivative."""
+
+        def of(model: Model, u: Input) -> XX:
+            given = model.transition_jacobian(x, u, dt)
+            return jax.jacfwd(model.transition)(x, u, dt) if given is None else given
+
+        return self._of_mode(u, of)
+
+    def observe_jacobian(self, x: X, u: Input) -> ZX:
+        """The closed form of the model that holds, or its automatic derivative."""
+
+        def of(model: Model, u: Input) -> ZX:
+            given = model.observe_jacobian(x, u)
+            return jax.jacfwd(model.observe)(x, u) if given is None else given
+
+        return self._of_mode(u, of)
+
+    def _given(self, u: Input) -> Float[Array, "n_u"]:
+        size = 1 + sum(self.inputs)
+        if u is None or u.shape != (size,):
+            got = "none" if u is None else f"shape {u.shape}"
+            raise InputError(
+                f"u must be the mode and the inputs of every model, {size} numbers for each step; "
+                f"got {got}."
+            )
+        return u
+
+    def _of_mode(self, u: Input, call: Callable[[Model, Input], Any]) -> Any:
+        given, branches, first = self._given(u), [], 1
+        for model, size in zip(self.models, self.inputs, strict=True):
+            part = given[first : first + size] if size else None
+            branches.append(lambda model=model, part=part: call(model, part))
+            first += size
+        return jax.lax.switch(self.mode(u), branches)
