@@ -130,9 +130,7 @@ def compare(
     check_names(filters, (system,))
     chosen = SYSTEMS[system]
     filts = {
-        name: None
-        if name == ORACLE
-        else build(name, chosen, protocol, (learned or {}).get(name))
+        name: None if name == ORACLE else build(name, chosen, protocol, (learned or {}).get(name))
         for name in filters
     }
     keys = jax.random.split(jax.random.key(seed), runs)
