@@ -52,3 +52,17 @@ def crmse(rmse: Float[Array, "B T"]) -> Float[Array, "T"]:
         return np.full(rmse.shape[1], np.nan)
     squares = np.mean(kept**2, axis=0, dtype=np.float64)
     return np.sqrt(np.cumsum(squares) / np.arange(1, squares.size + 1))
+
+
+def attitude_error(q: Float[Array, "T 4"], truth: Float[Array, "T 4"]) -> Float[Array, "T"]:
+    """The angle of the rotation between two attitudes, in radians."""
+    q, truth = (np.asarray(a, np.float64) for a in (q, truth))
+    q, truth = (a / np.linalg.norm(a, axis=-1, keepdims=True) for a in (q, truth))
+    apart = np.minimum(np.linalg.norm(q - truth, axis=-1), np.linalg.norm(q + truth, axis=-1))
+    return 4.0 * np.arcsin(np.minimum(apart / 2.0, 1.0))
+
+
+def rms(error: Float[Array, "T"]) -> float:
+    """The root of the mean square, of the numbers that are there."""
+    kept = error[~np.isnan(error)]
+    return float(np.sqrt(np.mean(kept**2, dtype=np.float64))) if kept.size else float("nan")

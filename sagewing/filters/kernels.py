@@ -6,6 +6,7 @@ LAPACK called per record, is several times slower. Derivatives are written by ha
 automatic ones scatter, pad and reduce where a product would do.
 """
 
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -136,21 +137,42 @@ def inverse_lower(L: Matrix) -> Matrix:
     return jnp.stack(rows)
 
 
-@jax.custom_vjp
-def propagate(F: Matrix, P: Matrix) -> Matrix:
-    """F P F^T for a symmetric P, symmetric to the last bit."""
-    return symmetric(matmul(matmul(F, P), transpose(F)))
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def propagate(F: Matrix, P: Matrix, constants: int = 0) -> Matrix:
+    """F P F^T for a symmetric P, symmetric to the last bit; the last rows of F are the identity's.
+
+    With F = [F_m; 0 I], the block of the states that move is F_m P F_m^T, the one beside it
+    F_m P without the columns of those states, and the one of the constants stays.
+    """
+    return _propagate_forward(F, P, constants)[0]
 
 
-def _propagate_forward(F, P):
-    FP = matmul(F, P)
-    return symmetric(matmul(FP, transpose(F))), (F, FP)
+def _propagate_forward(F, P, constants):
+    moving = F.shape[0] - constants
+    F_m = F[:moving]
+    FP = matmul(F_m, P)
+    moved = symmetric(matmul(FP, transpose(F_m)))
+    if constants == 0:
+        return moved, (F_m, FP, P)
+    beside = FP[:, moving:]
+    top = jnp.concatenate([moved, beside], axis=1)
+    bottom = jnp.concatenate([transpose(beside), P[moving:, moving:]], axis=1)
+    return jnp.concatenate([top, bottom]), (F_m, FP, P)
 
 
-def _propagate_backward(saved, G):
-    F, FP = saved
+def _propagate_backward(constants, saved, G):
+    F_m, FP, P = saved
+    moving = F_m.shape[0]
     G = symmetric(G)
-    return matmul(2.0 * G, FP), matmul(matmul(transpose(F), G), F)
+    if constants == 0:
+        return matmul(2.0 * G, FP), matmul(matmul(transpose(F_m), G), F_m)
+    F_bar = 2.0 * matmul(G[:moving], jnp.concatenate([FP, P[moving:]]))
+    # F^T G F = F^T N with N = G F, whose last columns are also G's
+    N = matmul(G[:, :moving], F_m)
+    N = jnp.concatenate([N[:, :moving], N[:, moving:] + G[:, moving:]], axis=1)
+    P_bar = matmul(transpose(F_m), N[:moving])
+    P_bar = jnp.concatenate([P_bar[:moving], P_bar[moving:] + N[moving:]])
+    return jnp.concatenate([F_bar, jnp.zeros_like(P[moving:])]), P_bar
 
 
 propagate.defvjp(_propagate_forward, _propagate_backward)

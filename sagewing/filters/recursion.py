@@ -87,7 +87,7 @@ def predict(
     F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
     x_pred = per_sample(model.transition, x, u, dt)
     F, x_pred = hold((F, x_pred))
-    FPF = propagate(F, P)
+    FPF = propagate(F, P, model.constants)
     ok = all_finite(x_pred, diagonal(FPF))
     x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
     return x_pred, FPF, ok

@@ -34,6 +34,11 @@ class Model(eqx.Module):
         return self.innovation(z, z_hat)
 
     @property
+    def constants(self) -> int:
+        """How many states at the end never move, such as biases; filters skip their part of F."""
+        return 0
+
+    @property
     def modes(self) -> int:
         """How many kinds of measurement there are, each with its own noise."""
         return 1

@@ -111,6 +111,11 @@ class QuadrotorKinematic(Quadrotor):
 
     jacobian: Literal["exact", "euler"] = eqx.field(static=True, default="exact")
 
+    @property
+    def constants(self) -> int:
+        """The angular rate and the biases."""
+        return N_X - W.start
+
     def drift(self, x: X, u: Input) -> X:
         """Strapdown kinematics; the angular rate is kept as it stands."""
         u = _given(u, 6, "accelerometer and gyroscope")
@@ -144,6 +149,11 @@ class QuadrotorDynamic(Quadrotor):
 
     vehicle: Vehicle = QDRONE
     jacobian: Literal["exact", "euler"] = eqx.field(static=True, default="exact")
+
+    @property
+    def constants(self) -> int:
+        """The biases."""
+        return N_X - B_A.start
 
     def wrench(self, u: Input) -> tuple[Float[Array, ""], Vector]:
         """The thrust and the torques of the four motors."""

@@ -39,6 +39,11 @@ class Switched(Model):
         """The number of models."""
         return len(self.models)
 
+    @property
+    def constants(self) -> int:
+        """Those of every model."""
+        return min(model.constants for model in self.models)
+
     def mode(self, u: Input) -> Int[Array, ""]:
         """Which model holds; a number that names none is the nearest that does."""
         return jnp.clip(jnp.round(self._given(u)[0]).astype(int), 0, self.modes - 1)

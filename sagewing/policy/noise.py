@@ -10,14 +10,14 @@ from sagewing.shapes import Numbers, X, Z, real_dtype
 
 
 class Noise(Stored):
-    """The variances of Q and R, by their logarithms.
+    """The variances of Q and R, by their logarithms; R has a row for each mode of the model.
 
     Example: `noise = sw.Noise.load(folder); sw.EKF(model, noise.q, noise.r)`
     """
 
     kind: ClassVar[str] = "noise"
     log_q: Float[Array, "n_x"]
-    log_r: Float[Array, "n_z"]
+    log_r: Float[Array, "n_z"] | Float[Array, "modes n_z"]
 
     def __init__(self, q: Numbers, r: Numbers):
         self.log_q = jnp.log(jnp.asarray(q, real_dtype()))
@@ -29,14 +29,14 @@ class Noise(Stored):
         return jnp.exp(self.log_q)
 
     @property
-    def r(self) -> Z:
+    def r(self) -> Z | Float[Array, "modes n_z"]:
         """The variances of the measurement noise."""
         return jnp.exp(self.log_r)
 
     def card(self) -> dict[str, Any]:
         """The sizes, and the numbers for people to read."""
         return {
-            "architecture": {"n_x": self.log_q.size, "n_z": self.log_r.size},
+            "architecture": {"n_x": self.log_q.size, "r": list(self.log_r.shape)},
             "variances": {"q": self.q.tolist(), "r": self.r.tolist()},
         }
 
@@ -44,4 +44,4 @@ class Noise(Stored):
     def from_card(cls, card: dict[str, Any]) -> "Noise":
         """Noise of these sizes."""
         sizes = card["architecture"]
-        return cls(jnp.ones(sizes["n_x"]), jnp.ones(sizes["n_z"]))
+        return cls(jnp.ones(sizes["n_x"]), jnp.ones(sizes["r"] if "r" in sizes else sizes["n_z"]))

@@ -5,7 +5,7 @@ program runs any number of epochs; where a training was cut makes no difference 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.train import checkpoint
@@ -25,17 +25,35 @@ SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast; the defaults are the paper's for the chaotic systems."""
+    """How long and how fast; the defaults are the paper's for the chaotic systems.
+
+    An epoch is `batches` updates. At every epoch in `decay` the learning rate is multiplied by
+    what stands beside it.
+    """
 
     epochs: int = 1000
     learning_rate: float = 1e-3
     clip_norm: float = 0.5
+    batches: int = 1
+    decay: tuple[tuple[int, float], ...] = ()
 
     def optimiser(self) -> optax.GradientTransformation:
         """Adam behind a clip of the global norm."""
-        return optax.chain(
-            optax.clip_by_global_norm(self.clip_norm), optax.adam(self.learning_rate)
-        )
+        rate: Any = self.learning_rate
+        if self.decay:
+            steps = {epoch * self.batches: factor for epoch, factor in self.decay}
+            rate = optax.piecewise_constant_schedule(self.learning_rate, steps)
+        return optax.chain(optax.clip_by_global_norm(self.clip_norm), optax.adam(rate))
+
+
+Loss = Callable[[Any, PRNGKeyArray], Scalar]
+
+
+class Stage(NamedTuple):
+    """A stretch of a training: up to which epoch, and the loss until then."""
+
+    until: int
+    loss: Loss
 
 
 class TrainState(NamedTuple):
@@ -67,7 +85,7 @@ class Trained(NamedTuple):
 
 def train(
     make: Callable[[PRNGKeyArray], Any],
-    loss: Callable[[Any, PRNGKeyArray], Scalar],
+    loss: Loss | Sequence[Stage],
     schedule: Schedule,
     seeds: list[int],
     *,
@@ -78,9 +96,9 @@ def train(
 ) -> Trained:
     """Train one model a seed: `make(key)` builds it, `loss(model, key)` draws data and scores it.
 
-    With a `folder` the state is written there at least once a minute, and `resume` goes on from it;
-    `settings` are what must agree for that. An update whose gradient is not finite is skipped and
-    counted.
+    A curriculum is several losses, a `Stage` each. With a `folder` the state is written there at
+    least once a minute, and `resume` goes on from it; `settings` are what must agree for that. An
+    update whose gradient is not finite is skipped and counted.
     """
     keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
     optimiser = schedule.optimiser()
@@ -98,26 +116,33 @@ def train(
             skipped=jnp.zeros(len(seeds), int),
         )
 
+    going_on = folder is not None and checkpoint.start(folder, settings or {}, resume=resume)
+    state = checkpoint.load(folder, jax.eval_shape(start)) if folder and going_on else start()
+    for stage in [Stage(schedule.epochs, loss)] if callable(loss) else loss:
+        advance = _advance(stage.loss, optimiser, static, keys, schedule.batches)
+        state = _drive(state, advance, stage.until, schedule.epochs, folder, report)
+    rows = [jax.tree.map(lambda a, i=i: a[i], state.weights) for i in range(len(seeds))]
+    return Trained([eqx.combine(row, static) for row in rows], state.losses, state.skipped)
+
+
+def _advance(
+    loss: Loss,
+    optimiser: optax.GradientTransformation,
+    static: Any,
+    keys: Shaped[PRNGKeyArray, "seeds"],
+    batches: int,
+) -> Callable[[TrainState, Any], TrainState]:
+    """A compiled program that goes on to any epoch."""
+
     @jax.jit
     def advance(state: TrainState, stop: jax.Array) -> TrainState:
         return jax.lax.while_loop(lambda s: s.epoch < stop, epoch, state)
 
     def epoch(state: TrainState) -> TrainState:
-        def one(args: Any) -> Any:
-            key, weights, opt_state = args
-            draw = jax.random.fold_in(_stream(key, 1), state.epoch)
-            value, grads = jax.value_and_grad(lambda w: loss(eqx.combine(w, static), draw))(weights)
-            updates, opt_next = optimiser.update(grads, opt_state, weights)
-            ok = jnp.isfinite(optax.tree.norm(grads))
-            weights, opt_state = jax.tree.map(
-                lambda new, old: jnp.where(ok, new, old),
-                (optax.apply_updates(weights, updates), opt_next),
-                (weights, opt_state),
-            )
-            return weights, opt_state, value, ~ok
-
         # One seed after another beats all at once: the working set stays in the cache.
-        weights, opt_state, values, bad = jax.lax.map(one, (keys, state.weights, state.optimiser))
+        weights, opt_state, values, bad = jax.lax.map(
+            lambda row: one_seed(state.epoch, *row), (keys, state.weights, state.optimiser)
+        )
         return TrainState(
             epoch=state.epoch + 1,
             weights=weights,
@@ -126,11 +151,24 @@ def train(
             skipped=state.skipped + bad,
         )
 
-    going_on = folder is not None and checkpoint.start(folder, settings or {}, resume=resume)
-    state = checkpoint.load(folder, jax.eval_shape(start)) if folder and going_on else start()
-    state = _drive(state, advance, schedule.epochs, folder, report)
-    rows = [jax.tree.map(lambda a, i=i: a[i], state.weights) for i in range(len(seeds))]
-    return Trained([eqx.combine(row, static) for row in rows], state.losses, state.skipped)
+    def one_seed(epoch: jax.Array, key: PRNGKeyArray, weights: Any, opt_state: Any) -> Any:
+        def update(learned: Any, batch: jax.Array) -> Any:
+            weights, opt_state = learned
+            draw = jax.random.fold_in(_stream(key, 1), epoch * batches + batch)
+            value, grads = jax.value_and_grad(lambda w: loss(eqx.combine(w, static), draw))(weights)
+            updates, opt_next = optimiser.update(grads, opt_state, weights)
+            ok = jnp.isfinite(optax.tree.norm(grads))
+            learned = jax.tree.map(
+                lambda new, old: jnp.where(ok, new, old),
+                (optax.apply_updates(weights, updates), opt_next),
+                (weights, opt_state),
+            )
+            return learned, (value, ~ok)
+
+        learned, (values, bad) = jax.lax.scan(update, (weights, opt_state), jnp.arange(batches))
+        return *learned, jnp.mean(values), jnp.sum(bad)
+
+    return advance
 
 
 def _is_weight(leaf: Any) -> bool:
@@ -145,17 +183,18 @@ def _stream(key: PRNGKeyArray, number: int) -> PRNGKeyArray:
 def _drive(
     state: TrainState,
     advance: Callable[[TrainState, Any], TrainState],
+    until: int,
     epochs: int,
     folder: Path | None,
     report: Callable[[Progress], None],
 ) -> TrainState:
-    """Run to the end in stretches of about a second, with reports and checkpoints in between."""
+    """Run to a stage's end in stretches of about a second, with reports and checkpoints."""
     done, stretch, saved = int(state.epoch), 1, time.monotonic()
     if folder is not None and done == 0:
         checkpoint.save(folder, state)
-    while done < epochs:
+    while done < until:
         began = time.monotonic()
-        stop = min(done + stretch, epochs)
+        stop = min(done + stretch, until)
         try:
             state = jax.block_until_ready(advance(state, stop))
         except KeyboardInterrupt:
@@ -170,7 +209,7 @@ def _drive(
         recent = state.losses[:, max(0, done - 20) : done]
         report(Progress(done, epochs, float(jnp.nanmean(recent)), int(jnp.sum(state.skipped))))
         if folder is not None and (
-            done == epochs or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+            done == until or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
         ):
             checkpoint.save(folder, state)
             saved = time.monotonic()

@@ -1,0 +1,287 @@
+"""The flight benchmark: every filter on the same degraded flights, from the same starts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sagewing.bench.metrics import attitude_error, rms
+from sagewing.errors import InputError
+from sagewing.filters import EKF, SageHusa
+from sagewing.filters.kernels import cholesky, matmul, transpose, whiten
+from sagewing.filters.lifting import per_sample
+from sagewing.flights import Flight
+from sagewing.flights.records import IMU, POSE, Record, record, rows_of
+from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
+from sagewing.models.quadrotor import Q, R, V
+from sagewing.models.rotations import attitude_matrix, rotation_matrix
+from sagewing.shapes import Covariances, States, Values, real_dtype
+from sagewing.sim.degradation import Degradation
+from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
+
+SCENARIOS = ("baseline", "disturbance", "denial")
+WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)
+NOISIER = 2.0  # the variance of the pose noise in a disturbance (paper)
+
+# What the pose is seen through; the IMU is as it was flown.
+_AS_FLOWN = Degradation(
+    imu_std=0.0,
+    imu_outlier_std=0.0,
+    scale_factor_std=0.0,
+    turn_on_bias_std=0.0,
+    bias_walk_std=0.0,
+    vibration_std=0.0,
+)
+NOISE = {
+    "paper": _AS_FLOWN,
+    # A good positioning system, which no real one is as bad as the paper's.
+    "good": replace(
+        _AS_FLOWN,
+        position_std=0.05,
+        position_outlier_std=0.25,
+        position_outlier_probability=0.01,
+        attitude_std=0.02,
+    ),
+}
+
+CLASSICAL: dict[str, Callable[[Model], Any]] = {
+    "ekf": lambda model: EKF(model, Q0, R0),
+    "shkf995": lambda model: SageHusa(model, Q0, R0, b=0.995),
+    "shkf999": lambda model: SageHusa(model, Q0, R0, b=0.999),
+}
+FILTERS = (*CLASSICAL, *LEARNERS)
+ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
+
+
+class Estimates(NamedTuple):
+    """A filter's estimates of all records, batch and time first; None for what it does not say."""
+
+    x: Float[np.ndarray, "B T n_x"]
+    nees: Float[np.ndarray, "B T"]
+    q: Float[np.ndarray, "B T n_x"] | None
+    r: Float[np.ndarray, "B T n_z"] | None
+    d: Float[np.ndarray, "B T n_d"] | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One scenario: the flights, when their window was, and what every filter made of them.
+
+    Record i is flight i // seeds with noise i % seeds. Rows after a flight's end are padding.
+    """
+
+    scenario: str
+    flights: list[Flight]
+    seeds: int
+    dt: float
+    records: Record
+    length: list[int]
+    window: list[slice]
+    estimates: dict[str, Estimates]
+    rows: list[dict[str, Any]]
+
+
+def check_names(filters: Sequence[str], scenarios: Sequence[str]) -> None:
+    """Refuse a name that is not known, and say which are."""
+    for what, names, known in (("filter", filters, FILTERS), ("scenario", scenarios, SCENARIOS)):
+        if not names:
+            raise InputError(f"Give at least one {what}; known: {', '.join(known)}.")
+        for name in names:
+            if name not in known:
+                raise InputError(f"There is no {what} {name!r}; known: {', '.join(known)}.")
+
+
+def window_of(flight: Flight) -> slice:
+    """The steps of the middle two seconds; step k is the row after row k."""
+    steps = len(flight.t) - 1
+    half = round(WINDOW / 2 / flight.dt)
+    if steps < 4 * half:
+        raise InputError(
+            f"{flight.name} lasts {flight.seconds:.1f} s; the benchmark needs {2 * WINDOW:g} s."
+        )
+    return slice(steps // 2 - half, steps // 2 + half)
+
+
+def make_records(
+    scenario: str, flights: Sequence[Flight], noise: Degradation, seed: int, seeds: int
+) -> tuple[Record, list[slice]]:
+    """All flights with so many draws of noise each, padded to the longest by missing rows."""
+    longest = max(len(flight.t) for flight in flights) - 1
+    parts, windows = [], []
+    for i, flight in enumerate(flights):
+        inside = window_of(flight)
+        steps = len(flight.t) - 1
+        there = np.zeros(steps)
+        there[inside] = 1.0
+        mode = there * (IMU if scenario == "denial" else POSE)
+        noisier = 1.0 + there * (NOISIER - 1.0) * (scenario == "disturbance")
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), i), seeds)
+        made = _records(keys, rows_of(flight), mode, noisier, noise, flight.dt)
+        parts.append(jax.tree.map(lambda a: _padded(a, longest), made))
+        windows.append(inside)
+    return jax.tree.map(lambda *a: jnp.concatenate(a), *parts), windows
+
+
+@eqx.filter_jit
+def _records(
+    keys: Any, rows: Any, mode: Any, noisier: Any, noise: Degradation, dt: float
+) -> Record:
+    return jax.vmap(lambda key: record(key, rows, mode, noisier, noise, dt))(keys)
+
+
+def _padded(a: Float[Array, "B T n"], longest: int) -> Float[np.ndarray, "B T n"]:
+    """Rows that are missing at the end, as NaN; what has no time axis stays."""
+    a = np.asarray(a)
+    if a.ndim == 2:
+        return a
+    return np.pad(a, ((0, 0), (0, longest - a.shape[1]), (0, 0)), constant_values=np.nan)
+
+
+def build(name: str, vehicle: Vehicle, learned: Any) -> Any:
+    """A filter by its name in tables and options."""
+    model = estimator(vehicle)
+    return CLASSICAL[name](model) if name in CLASSICAL else LEARNERS[name].build(model, learned)
+
+
+def compare(
+    scenario: str,
+    flights: Sequence[Flight],
+    *,
+    filters: Sequence[str],
+    learned: dict[str, Any],
+    vehicle: Vehicle = QDRONE,
+    noise: Degradation = NOISE["paper"],
+    seed: int = 0,
+    seeds: int = 5,
+    report: Callable[[str], None] = lambda name: None,
+) -> Comparison:
+    """Run the filters through one scenario; `learned` has the weights of those that need some."""
+    check_names(filters, (scenario,))
+    records, windows = make_records(scenario, flights, noise, seed, seeds)
+    dt, length = flights[0].dt, [len(flight.t) - 1 for flight in flights]
+    estimates, rows = {}, []
+    for name in filters:
+        filt = build(name, vehicle, learned.get(name))
+        made = jax.tree.map(np.asarray, estimate(filt, records, dt))
+        estimates[name] = made
+        for i in range(len(flights) * seeds):
+            flight = i // seeds
+            scored = score(made, records, i, length[flight], windows[flight])
+            where = {"filter": name, "scenario": scenario, "flight": flights[flight].name}
+            rows.append({**where, "noise": i % seeds, **scored})
+        report(name)
+    rows += _references(scenario, flights, windows)
+    return Comparison(scenario, list(flights), seeds, dt, records, length, windows, estimates, rows)
+
+
+@eqx.filter_jit
+def estimate(filt: Any, records: Record, dt: float) -> Estimates:
+    """The filter over all records at once."""
+    runs, steps, _ = records.z.shape
+    z, position, quaternion = (
+        jnp.moveaxis(a, 0, -1) for a in (records.z, records.position, records.quaternion)
+    )
+    u = jnp.moveaxis(jnp.nan_to_num(records.u), 0, -1)
+    P = jnp.broadcast_to(jnp.asarray(P0, real_dtype())[..., None], (*P0.shape, runs))
+    arrived = jnp.isfinite(z)
+    z = jnp.where(arrived, z, 0.0)
+
+    def step(state: Any, seen: Any) -> tuple[Any, Any]:
+        z, u, arrived, position, quaternion = seen
+        state, said = filt.step(state, z, u, jnp.asarray(dt, z.dtype), arrived)
+        error = nees(said.x, said.P, position, quaternion)
+        return state, (said.x, error, said.q, said.r, said.d)
+
+    _, made = jax.lax.scan(
+        step, filt.init(records.x0.T, P), (z, u, arrived, position, quaternion), length=steps
+    )
+    x, error, q, r, d = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made)
+    return Estimates(x, error, q, r, d)
+
+
+def nees(x: States, P: Covariances, position: States, quaternion: States) -> Values:
+    """The normalised error squared of position and attitude: six degrees of freedom.
+
+    The attitude's error is the small rotation between truth and estimate, 2 Xi^T (q_true - q).
+    """
+    aligned = jnp.where(jnp.sum(x[Q] * quaternion, axis=0) < 0, -quaternion, quaternion)
+    Xi = 2.0 * per_sample(attitude_matrix, x[Q])
+    turn = sum(Xi[i] * (aligned - x[Q])[i] for i in range(4))
+    eye = jnp.broadcast_to(jnp.eye(3)[..., None], (3, 3, x.shape[-1]))
+    top = jnp.concatenate([eye, jnp.zeros((3, 4, x.shape[-1]))], axis=1)
+    bottom = jnp.concatenate([jnp.zeros((3, 3, x.shape[-1])), transpose(Xi)], axis=1)
+    J = jnp.concatenate([top, bottom]).astype(x.dtype)
+    pose = jnp.array([*range(R.start, R.stop), *range(Q.start, Q.stop)])
+    S = matmul(matmul(J, P[pose][:, pose]), transpose(J))
+    error = jnp.concatenate([position - x[R], turn])
+    return jnp.sum(whiten(cholesky(S), error) ** 2, axis=0)
+
+
+def score(made: Estimates, records: Record, i: int, steps: int, window: slice) -> dict[str, float]:
+    """What a table says of one record."""
+    x = made.x[i, :steps]
+    apart = np.linalg.norm(x[:, R] - np.asarray(records.position[i, :steps]), axis=1)
+    turned = attitude_error(x[:, Q], np.asarray(records.quaternion[i, :steps]))
+    return {
+        **_errors(apart, turned, window),
+        "nees_mean": float(np.mean(made.nees[i, :steps], dtype=np.float64)),
+        "nees_median": float(np.median(made.nees[i, :steps])),
+    }
+
+
+def _errors(apart: np.ndarray, turned: np.ndarray, window: slice) -> dict[str, float]:
+    return {
+        "pos_rmse_m": rms(apart),
+        "att_rmse_rad": rms(turned),
+        "window_pos_rmse_m": rms(apart[window]),
+        "window_att_rmse_rad": rms(turned[window]),
+        "drift_m": float(apart[window.stop - 1]),
+    }
+
+
+def _references(
+    scenario: str, flights: Sequence[Flight], windows: Sequence[slice]
+) -> list[dict[str, Any]]:
+    """What is not a filter of ours: the vehicle's own estimate, and the IMU alone in a blackout."""
+    rows = []
+    for flight, window in zip(flights, windows, strict=True):
+        where = {"scenario": scenario, "flight": flight.name, "noise": None}
+        if flight.onboard is not None:
+            apart = np.linalg.norm(flight.onboard.position - flight.position, axis=1)[1:]
+            turned = attitude_error(flight.onboard.quaternion, flight.quaternion)[1:]
+            rows.append({"filter": ONBOARD, **where, **_errors(apart, turned, window)})
+        if scenario == "denial":
+            apart, turned = dead_reckoning(flight, window)
+            found = {
+                "window_pos_rmse_m": rms(apart),
+                "window_att_rmse_rad": rms(turned),
+                "drift_m": float(apart[-1]),
+            }
+            rows.append({"filter": DEAD_RECKONING, **where, **found})
+    return rows
+
+
+def dead_reckoning(flight: Flight, window: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Errors in position and attitude of the IMU alone, from the truth at the window's start."""
+    rows = rows_of(flight)
+    first, last = window.start, window.stop
+    model = QuadrotorKinematic()
+    q = rows.quaternion[first]
+    x = jnp.zeros(19, q.dtype).at[R].set(rows.position[first]).at[Q].set(q)
+    velocity = jnp.asarray(flight.velocity[first], q.dtype)
+    x = x.at[V].set(rotation_matrix(q).T @ velocity)
+
+    def step(x: jax.Array, u: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x = model.normalize(model.transition(x, u, flight.dt))
+        return x, x
+
+    _, made = jax.lax.scan(step, x, rows.imu[first + 1 : last + 1])
+    made = np.asarray(made)
+    truth = flight.position[first + 1 : last + 1]
+    turned = attitude_error(made[:, Q], flight.quaternion[first + 1 : last + 1])
+    return np.linalg.norm(made[:, R] - truth, axis=1), turned

@@ -1,0 +1,8 @@
+"""Flights: one record type, and readers of logs."""
+
+from sagewing.flights.flight import Flight, Pose
+from sagewing.flights.log import Log
+from sagewing.flights.npz import read_flight, read_flights
+from sagewing.flights.repair import Signal
+
+__all__ = ["Flight", "Log", "Pose", "Signal", "read_flight", "read_flights"]

@@ -1,0 +1,191 @@
+"""From signals on clocks of their own to one `Flight` on a uniform clock."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.errors import InputError
+from sagewing.flights.flight import Flight, Pose
+from sagewing.flights.repair import (
+    LONGEST_GAP_S,
+    RATE_WINDOW_S,
+    SHORTEST_FLIGHT_S,
+    Signal,
+    check_battery,
+    check_force,
+    check_gravity,
+    check_rates,
+    check_speed,
+    clean,
+    count,
+    linear,
+    means,
+    merged,
+    unit_quaternions,
+)
+from sagewing.flights.rotate import (
+    rotate,
+    slerp,
+    turned_over,
+    turning,
+)
+
+# A step this much longer than the clock's is a sample that was lost.
+LOST_SAMPLE = 1.5
+# The body's z points down where a hovering accelerometer reads about -9.81 along it.
+DOWN_M_S2 = -4.0
+
+
+@dataclass
+class Log:
+    """What a reader found in a log, in SI units, each signal with its own times.
+
+    The times share one origin: a reader takes clock offsets out. `motors` are in 0..1 and in the
+    order of `QuadrotorDynamic`.
+    """
+
+    name: str
+    where: str  # for messages: the file
+    acc: Signal
+    gyro: Signal
+    position: Signal
+    quaternion: Signal
+    velocity: Signal | None = None
+    motors: Signal | None = None
+    thrust: Signal | None = None
+    battery: Signal | None = None
+    onboard_position: Signal | None = None
+    onboard_quaternion: Signal | None = None
+    notes: list[str] = field(default_factory=list)  # what the reader had to assume
+
+    def flight(self) -> Flight:
+        """Checked, repaired, aligned and resampled; what was repaired is in `Flight.repairs`."""
+        repairs = list(self.notes)
+        acc = clean(self.acc, self.where, repairs)
+        gyro = clean(self.gyro, self.where, repairs)
+        position = clean(self.position, self.where, repairs)
+        quaternion = clean(self.quaternion, self.where, repairs)
+        quaternion = unit_quaternions(quaternion, self.where, repairs)
+        velocity, motors, thrust, battery = (
+            None if signal is None else clean(signal, self.where, repairs)
+            for signal in (self.velocity, self.motors, self.thrust, self.battery)
+        )
+        onboard = self._onboard(repairs)
+        check_force(acc, self.where)
+        if np.median(acc.value[:, 2]) < DOWN_M_S2:
+            repairs.append("the body's z axis points down, turned to forward, left, up")
+            flip = np.array([1.0, -1.0, -1.0])
+            acc, gyro = (s._replace(value=flip * s.value) for s in (acc, gyro))
+            quaternion = quaternion._replace(value=turned_over(quaternion.value))
+            if onboard:
+                onboard = onboard[0], onboard[1]._replace(value=turned_over(onboard[1].value))
+            if thrust:
+                thrust = thrust._replace(value=-thrust.value)
+        if velocity is None:
+            repairs.append("velocity derived from the positions")
+            middle = 0.5 * (position.t[1:] + position.t[:-1])
+            slope = np.diff(position.value, axis=0) / np.diff(position.t)[:, None]
+            velocity = Signal("velocity", middle, slope)
+        if battery:
+            check_battery(battery, self.where)
+        if thrust:
+            check_force(thrust, self.where)
+            if np.median(thrust.value) < 0.0:
+                raise InputError(f"{self.where}: {thrust.name}, the thrust, must point up.")
+
+        needed = [acc, gyro, position, quaternion, velocity]
+        needed += [signal for signal in (motors, thrust) if signal]
+        start, stop = longest_stretch(needed, self.where, repairs)
+        acc, gyro, position, quaternion, velocity = (
+            signal.between(start, stop) for signal in (acc, gyro, position, quaternion, velocity)
+        )
+        check_rates(gyro, turning(quaternion, RATE_WINDOW_S), self.where)
+        check_speed(velocity, position, self.where)
+        step = float(np.median(np.diff(acc.t)))
+        dt = 1.0 / max(round(1.0 / step), 1) if step < 0.5 else step
+        t = start + dt * np.arange(1, int((stop - start) / dt + 1e-6) + 1)
+
+        def over_step(signal: Signal) -> Float[np.ndarray, "T m"]:
+            return means(signal, t - 0.5 * dt, dt)
+
+        flight = Flight(
+            name=self.name,
+            t=t,
+            imu=np.concatenate([over_step(acc), over_step(gyro)], axis=1),
+            position=linear(position, t),
+            quaternion=slerp(quaternion, t),
+            velocity=linear(velocity, t),
+            motors=over_step(motors) if motors else None,
+            thrust=over_step(thrust)[:, 0] if thrust else None,
+            battery=linear(battery, t)[:, 0] if battery else None,
+            onboard=_sampled(onboard, t) if onboard else None,
+            repairs=merged(repairs),
+        )
+        force = np.mean(rotate(flight.quaternion[1:], flight.imu[1:, :3]), axis=0)
+        gained = (flight.velocity[-1] - flight.velocity[0]) / flight.seconds
+        check_gravity(force - gained, self.where)
+        return flight
+
+    def _onboard(self, repairs: list[str]) -> tuple[Signal, Signal] | None:
+        if self.onboard_position is None or self.onboard_quaternion is None:
+            return None
+        position = clean(self.onboard_position, self.where, repairs)
+        quaternion = clean(self.onboard_quaternion, self.where, repairs)
+        return position, unit_quaternions(quaternion, self.where, repairs)
+
+
+def _sampled(onboard: tuple[Signal, Signal], t: np.ndarray) -> Pose:
+    """The estimate at t, NaN where it has a gap or does not reach."""
+    position, quaternion = onboard
+    pose = Pose(linear(position, t), slerp(quaternion, t))
+    for signal in onboard:
+        inside = np.zeros(len(t), bool)
+        for start, stop in stretches(signal):
+            inside |= (t >= start - 1e-9) & (t <= stop + 1e-9)
+        pose.position[~inside] = np.nan
+        pose.quaternion[~inside] = np.nan
+    return pose
+
+
+def stretches(signal: Signal) -> list[tuple[float, float]]:
+    """From where to where a signal runs without a gap."""
+    cuts = np.flatnonzero(np.diff(signal.t) > LONGEST_GAP_S)
+    starts = np.concatenate([signal.t[:1], signal.t[cuts + 1]])
+    stops = np.concatenate([signal.t[cuts], signal.t[-1:]])
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def longest_stretch(signals: list[Signal], where: str, repairs: list[str]) -> tuple[float, float]:
+    """The longest time in which no signal has a gap; the gaps, and what they cost, are reported."""
+    common = [(-np.inf, np.inf)]
+    for signal in signals:
+        pieces = stretches(signal)
+        steps = np.diff(signal.t)
+        lost = (steps > LOST_SAMPLE * np.median(steps)) & (steps <= LONGEST_GAP_S)
+        if lost.any():
+            repairs.append(
+                f"{signal.name}: {count(lost, 'gap')} of up to {1e3 * steps[lost].max():.0f} ms "
+                "interpolated"
+            )
+        if len(pieces) > 1:
+            gaps = count(steps > LONGEST_GAP_S, "gap")
+            repairs.append(
+                f"{signal.name}: {gaps} above {LONGEST_GAP_S:g} s, the longest {steps.max():.2f} s"
+            )
+        both = ((max(a, c), min(b, d)) for a, b in common for c, d in pieces)
+        common = [(start, stop) for start, stop in both if start < stop]
+    start, stop = max(common, key=lambda piece: piece[1] - piece[0], default=(0.0, 0.0))
+    if stop - start < SHORTEST_FLIGHT_S:
+        names = ", ".join(signal.name for signal in signals)
+        raise InputError(
+            f"{where}: there is no {SHORTEST_FLIGHT_S:g} s in which {names} all run without a gap "
+            f"above {LONGEST_GAP_S:g} s (are the times in seconds?), the longest is "
+            f"{stop - start:.2f} s; found: {'; '.join(merged(repairs)) or 'nothing to repair'}."
+        )
+    if len(common) > 1:
+        whole = common[-1][1] - common[0][0]
+        repairs.append(
+            f"kept the longest stretch without a gap, {stop - start:.1f} of {whole:.1f} s"
+        )
+    return start, stop

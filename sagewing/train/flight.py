@@ -1,0 +1,204 @@
+"""Training the flight estimator: windows of flights, degraded, with and without blackouts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from sagewing.errors import InputError
+from sagewing.filters import EKF, NDRSageHusa
+from sagewing.filters.recursion import GainNoise
+from sagewing.flights import Flight
+from sagewing.flights.records import IMU, POSE, Flights, Record, record
+from sagewing.models import QDRONE, Model, QuadrotorDynamic, QuadrotorKinematic, Switched, Vehicle
+from sagewing.policy import Architecture, Noise, Policy
+from sagewing.policy.storage import Stored
+from sagewing.shapes import Scalar, real_dtype
+from sagewing.sim.degradation import Degradation
+from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
+from sagewing.train.losses import pose_loss
+
+# Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
+SIZES = (3, 3, 4, 3, 3, 3)
+P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
+Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
+# One row for the pose and, which the paper leaves unsaid, one for the IMU.
+R0 = np.full((2, 6), 5e-2)
+GATE = 3.0  # of the gated EKF, standard deviations
+
+# Paper: T up to these epochs of 2200.
+EPOCHS = 2200
+CURRICULUM = ((300, 20), (600, 50), (900, 100), (2000, 200), (2200, 300))
+# A blackout in a training window: its length in seconds.
+BLACKOUT = (0.5, 2.0)
+
+
+def estimator(vehicle: Vehicle = QDRONE) -> Switched:
+    """The paper's two models: the IMU drives and the pose is seen, or motors drive it."""
+    kinematic, dynamic = (
+        QuadrotorKinematic(jacobian="euler"),
+        QuadrotorDynamic(jacobian="euler", vehicle=vehicle),
+    )
+    return Switched((kinematic, dynamic), inputs=(6, 4))
+
+
+def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
+    """The paper's schedule; with fewer epochs all of its parts shrink alike."""
+    decay = tuple((round(share * epochs), 0.3) for share in (0.4, 0.7, 0.9))
+    return Schedule(epochs, learning_rate, clip_norm=0.1, batches=5, decay=decay)
+
+
+@dataclass(frozen=True)
+class FlightTraining:
+    """The settings of a training on flights; the defaults are the paper's, where it says them.
+
+    `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
+    takes over; the paper has none. `longest` caps the curriculum's windows.
+    """
+
+    filter: str = "ndr"
+    vehicle: Vehicle = QDRONE
+    architecture: Architecture = field(default_factory=Architecture.flight)
+    schedule: Schedule = field(default_factory=schedule)
+    batch: int = 128
+    longest: int = 300
+    blackouts: float = 0.5
+    degradation: Degradation = field(default_factory=Degradation)
+    aux_weight: float = 0.1
+    bounds: tuple[float, float] = (1e-6, 1e3)
+    gain_noise: GainNoise = "prior"
+
+
+class Learner(NamedTuple):
+    """How a filter's learned part begins, what class it is, and the filter around it."""
+
+    make: Callable[[FlightTraining, PRNGKeyArray], Any]
+    kind: type[Stored]
+    build: Callable[[Model, Any], Any]
+
+
+LEARNERS = {
+    "ndr": Learner(
+        lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key),
+        Policy,
+        lambda model, policy: NDRSageHusa(model, Q0, R0, policy),
+    ),
+    "ekf-tuned": Learner(
+        lambda setup, key: Noise(Q0, R0),
+        Noise,
+        lambda model, noise: EKF(model, noise.q, noise.r),
+    ),
+    "ekf-gated": Learner(
+        lambda setup, key: Noise(Q0, R0),
+        Noise,
+        lambda model, noise: EKF(model, noise.q, noise.r, gate=GATE),
+    ),
+}
+
+
+def blackout(key: PRNGKeyArray, steps: int, share: float, dt: float) -> Float[Array, "T"]:
+    """The mode of every step: in this share of draws the pose is lost once, somewhere."""
+    k_any, k_first, k_length = jax.random.split(key, 3)
+    first = jax.random.randint(k_first, (), steps // 3, steps)
+    length = jax.random.uniform(k_length, (), minval=BLACKOUT[0], maxval=BLACKOUT[1]) / dt
+    k = jnp.arange(steps)
+    lost = jax.random.bernoulli(k_any, share) & (k >= first) & (k < first + length)
+    return jnp.where(lost, float(IMU), float(POSE)).astype(real_dtype())
+
+
+def draw(key: PRNGKeyArray, flights: Flights, setup: FlightTraining, steps: int) -> Record:
+    """A batch of windows."""
+
+    def one(key: PRNGKeyArray) -> Record:
+        k_window, k_mode, k_noise = jax.random.split(key, 3)
+        rows = flights.window(k_window, steps + 1)
+        mode = blackout(k_mode, steps, setup.blackouts, flights.dt)
+        return record(k_noise, rows, mode, 1.0, setup.degradation, flights.dt)
+
+    return jax.vmap(one)(jax.random.split(key, setup.batch))
+
+
+def train_flight(
+    setup: FlightTraining,
+    flights: Sequence[Flight],
+    seeds: list[int],
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Trained:
+    """Train one filter for each seed; see `train` for `folder` and `resume`."""
+    joined = Flights.joined(flights)
+    stages = curriculum(setup)
+    longest = max(steps for _, steps in stages)
+    for flight in flights:
+        if len(flight.t) <= longest:
+            raise InputError(
+                f"{flight.name} has {len(flight.t)} rows, fewer than the longest window needs "
+                f"({longest + 1}); leave it out or train with shorter windows."
+            )
+        if setup.blackouts > 0:
+            flight.require_motors()
+    learner, model = LEARNERS[setup.filter], estimator(setup.vehicle)
+
+    def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
+        def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
+            drawn = draw(key, joined, setup, steps)
+            filt = learner.build(model, learned)
+            return pose_loss(filt, drawn, P0, joined.dt, setup.aux_weight)
+
+        return loss
+
+    return train(
+        lambda key: learner.make(setup, key),
+        [Stage(until, loss_at(steps)) for until, steps in stages],
+        setup.schedule,
+        seeds,
+        folder=folder,
+        settings=settings(setup, flights, seeds),
+        resume=resume,
+        report=report,
+    )
+
+
+def curriculum(setup: FlightTraining) -> list[tuple[int, int]]:
+    """Up to which epoch windows have which length."""
+    share = setup.schedule.epochs / EPOCHS
+    stages = [(round(until * share), min(steps, setup.longest)) for until, steps in CURRICULUM]
+    return [*stages[:-1], (setup.schedule.epochs, stages[-1][1])]
+
+
+def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int]) -> dict[str, Any]:
+    """The settings as they go into files: plain JSON, and only what the filter depends on."""
+    plain = {
+        "domain": "flight",
+        "flights": [f"{flight.name}, {flight.seconds:.2f} s" for flight in flights],
+        "seeds": seeds,
+        "filter": setup.filter,
+        "vehicle": setup.vehicle._asdict(),
+        "schedule": asdict(setup.schedule),
+        "curriculum": curriculum(setup),
+        "batch": setup.batch,
+        "blackouts": setup.blackouts,
+        "degradation": asdict(setup.degradation),
+    }
+    if setup.filter == "ndr":
+        plain["policy"] = {
+            **setup.architecture.card(),
+            "aux_weight": setup.aux_weight,
+            "bounds": list(setup.bounds),
+            "gain_noise": setup.gain_noise,
+        }
+    return _lists(plain)
+
+
+def _lists(value: Any) -> Any:
+    """Tuples as the lists that JSON gives back."""
+    if isinstance(value, dict):
+        return {k: _lists(v) for k, v in value.items()}
+    return [_lists(v) for v in value] if isinstance(value, list | tuple) else value
