@@ -188,12 +188,24 @@ def test_derivative_of_diagonal_matrix(batch):
 
 
 @BATCHES
-@pytest.mark.parametrize("n_x", [3, 7])
-def test_derivative_of_propagate_at_a_symmetric_P(n_x, batch):
-    def propagate(F, P):
-        return kernels.propagate(F, kernels.symmetric(P))
+@pytest.mark.parametrize(("n_x", "constants"), [(3, 0), (7, 0), (7, 2), (5, 4)])
+def test_derivative_of_propagate_at_a_symmetric_P(n_x, constants, batch):
+    moving = n_x - constants
 
-    check(jax.jit(propagate), (normal(n_x, n_x, *batch), covariance(n_x, *batch)))
+    def propagate(F, P):
+        still = jnp.broadcast_to(jnp.eye(n_x).reshape(n_x, n_x, *[1] * len(batch)), P.shape)
+        F = jnp.concatenate([F, still[moving:]])
+        P = kernels.symmetric(P)
+        return kernels.propagate(F, P, constants)
+
+    check(jax.jit(propagate), (normal(moving, n_x, *batch), covariance(n_x, *batch)))
+
+
+@pytest.mark.parametrize("constants", [0, 2, 6])
+def test_propagate_is_the_product_also_with_constants(constants):
+    F, P = normal(7, 7), covariance(7)
+    F = jnp.concatenate([F[: 7 - constants], jnp.eye(7)[7 - constants :]])
+    np.testing.assert_allclose(kernels.propagate(F, P, constants), F @ P @ F.T, rtol=1e-10)
 
 
 @BATCHES

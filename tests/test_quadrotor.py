@@ -1,5 +1,7 @@
 """The quadrotor: rotations against SciPy, Jacobians against automatic ones, and the physics."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +43,11 @@ def test_rotations_are_scipys():
 
 @pytest.mark.parametrize(
     ("model", "u"),
-    [(sw.models.QuadrotorKinematic, IMU), (sw.models.QuadrotorDynamic, MOTORS)],
+    [
+        (sw.models.QuadrotorKinematic, IMU),
+        (sw.models.QuadrotorDynamic, MOTORS),
+        (partial(sw.models.QuadrotorDrag, drag=(0.3, 0.4)), IMU),
+    ],
 )
 def test_the_written_jacobians_are_the_derivatives(model, u):
     exact, euler, u = model(), model(jacobian="euler"), jnp.asarray(u)
@@ -59,6 +65,8 @@ def test_the_written_jacobians_are_the_derivatives(model, u):
         jax.jacfwd(lambda x: exact.transition(x, u, DT)),
     )
     agree(lambda x: euler.transition_jacobian(x, u, DT), lambda x: jnp.eye(19) + DT * A(x))
+    still = exact.transition_jacobian(x[0], u, DT)[19 - exact.constants :]
+    np.testing.assert_array_equal(still, np.eye(19)[19 - exact.constants :])
 
 
 def test_at_the_papers_hover_command_nothing_moves():
@@ -97,6 +105,20 @@ def test_the_kinematic_model_follows_the_dynamic_one_that_its_imu_sits_on():
     for part, tolerance in ((R, 1e-3), (V, 1e-3), (Q, 1e-4)):
         np.testing.assert_allclose(followed[part], moved[part], atol=tolerance)
     assert np.abs(moved[W]).max() > 0.01
+
+
+def test_drag_tells_the_airspeed_without_a_pose():
+    """A blackout of ten seconds: the accelerometer's x and y bring a wrong velocity back."""
+    model = sw.models.QuadrotorDrag(drag=(0.4, 0.4))
+    x0 = np.zeros(19)
+    x0[Q.start] = 1.0
+    x0[V] = (2.0, -1.0, 0.0)  # the vehicle hovers
+    imu = np.tile([0.0, 0.0, 9.81, 0.0, 0.0, 0.0], (1000, 1))
+    P0, Q0 = np.diag(np.r_[np.full(16, 1e-3), np.full(3, 1e-6)]), np.full(19, 1e-8)
+    P0[V, V] = np.eye(3)
+    made = sw.run(sw.EKF(model, Q0, np.full(6, 1e-3)), x0, P0, imu, imu, dt=DT)
+    assert np.max(np.abs(made.x[-1, V])) < 0.1
+    assert made.P[-1, 3, 3] < 0.1
 
 
 def test_angles_wrap_and_the_quaternion_keeps_its_length():

@@ -9,7 +9,7 @@ import sagewing as sw
 from sagewing.models.quadrotor import GRAVITY, N_X, QDRONE
 
 KINEMATIC, DYNAMIC = sw.models.QuadrotorKinematic(), sw.models.QuadrotorDynamic()
-MODEL = sw.models.Switched((KINEMATIC, DYNAMIC), inputs=(6, 4))
+MODEL = sw.models.Switched((KINEMATIC, DYNAMIC), inputs=((0, 6), (6, 10)))
 R0 = np.array([[0.05] * 6, [0.2] * 3 + [0.01] * 3])
 Q0 = np.full(N_X, 1e-3)
 X0 = np.zeros(N_X)
@@ -112,7 +112,10 @@ def test_a_gate_does_without_what_is_far_off():
     [
         (lambda: sw.EKF(MODEL, Q0, R0[0]), ["R0", "mode", "(2, n_z)", "(6,)"]),
         (lambda: sw.SageHusa(MODEL, Q0, -R0), ["R0", "positive"]),
-        (lambda: sw.models.Switched((KINEMATIC,), inputs=(6, 4)), ["1 models", "2 numbers"]),
+        (
+            lambda: sw.models.Switched((KINEMATIC,), inputs=((0, 6), (6, 10))),
+            ["1 models", "2 places"],
+        ),
         (lambda: sw.EKF(KINEMATIC, Q0, R0[0], gate=-1.0), ["gate", "standard deviations"]),
         (
             lambda: sw.run(sw.EKF(MODEL, Q0, R0), X0, P0, np.zeros((3, 6)), np.zeros((3, 10))),

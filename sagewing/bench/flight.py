@@ -22,7 +22,7 @@ from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import attitude_matrix, rotation_matrix
 from sagewing.shapes import Covariances, States, Values, real_dtype
 from sagewing.sim.degradation import Degradation
-from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
+from sagewing.train.flight import LEARNERS, P0, Q0, R0, WithoutPose, estimator
 
 SCENARIOS = ("baseline", "disturbance", "denial")
 WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)
@@ -134,17 +134,16 @@ def _records(
     return jax.vmap(lambda key: record(key, rows, mode, noisier, noise, dt))(keys)
 
 
-def _padded(a: Float[Array, "B T n"], longest: int) -> Float[np.ndarray, "B T n"]:
+def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "B *T n"]:
     """Rows that are missing at the end, as NaN; what has no time axis stays."""
-    a = np.asarray(a)
+    a = np.asarray(series)
     if a.ndim == 2:
         return a
     return np.pad(a, ((0, 0), (0, longest - a.shape[1]), (0, 0)), constant_values=np.nan)
 
 
-def build(name: str, vehicle: Vehicle, learned: Any) -> Any:
+def build(name: str, model: Model, learned: Any = None) -> Any:
     """A filter by its name in tables and options."""
-    model = estimator(vehicle)
     return CLASSICAL[name](model) if name in CLASSICAL else LEARNERS[name].build(model, learned)
 
 
@@ -155,6 +154,7 @@ def compare(
     filters: Sequence[str],
     learned: dict[str, Any],
     vehicle: Vehicle = QDRONE,
+    without_pose: WithoutPose = "dynamic",
     noise: Degradation = NOISE["paper"],
     seed: int = 0,
     seeds: int = 5,
@@ -164,9 +164,10 @@ def compare(
     check_names(filters, (scenario,))
     records, windows = make_records(scenario, flights, noise, seed, seeds)
     dt, length = flights[0].dt, [len(flight.t) - 1 for flight in flights]
+    model = estimator(vehicle, without_pose)
     estimates, rows = {}, []
     for name in filters:
-        filt = build(name, vehicle, learned.get(name))
+        filt = build(name, model, learned.get(name))
         made = jax.tree.map(np.asarray, estimate(filt, records, dt))
         estimates[name] = made
         for i in range(len(flights) * seeds):

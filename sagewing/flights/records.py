@@ -109,5 +109,5 @@ def record(
     pose = pose + jnp.sqrt(jnp.broadcast_to(noisier, mode.shape))[:, None] * noise
     imu = degradation.imu(k_imu, rows.imu, dt)
     z = jnp.where(mode[:, None] == IMU, imu, pose)
-    u = jnp.concatenate([mode[:, None], imu, rows.motors], axis=1)
+    u = jnp.concatenate([mode[:, None], imu, rows.motors], axis=1)  # as the estimator takes it
     return Record(x0, z, u, rows.position, rows.quaternion)

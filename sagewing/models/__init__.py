@@ -5,7 +5,13 @@ from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
 from sagewing.models.lorenz import Lorenz
 from sagewing.models.model import Model
-from sagewing.models.quadrotor import QDRONE, QuadrotorDynamic, QuadrotorKinematic, Vehicle
+from sagewing.models.quadrotor import (
+    QDRONE,
+    QuadrotorDrag,
+    QuadrotorDynamic,
+    QuadrotorKinematic,
+    Vehicle,
+)
 from sagewing.models.rossler import Rossler
 from sagewing.models.switched import Switched
 from sagewing.models.thomas import Thomas
@@ -16,6 +22,7 @@ __all__ = [
     "ContinuousModel",
     "Lorenz",
     "Model",
+    "QuadrotorDrag",
     "QuadrotorDynamic",
     "QuadrotorKinematic",
     "Rossler",

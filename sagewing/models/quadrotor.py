@@ -203,3 +203,48 @@ class QuadrotorDynamic(Quadrotor):
         H = jnp.zeros((N_Z, N_X), x.dtype)
         H = H.at[:3, V].set(-jnp.diag(self._drag(x))).at[:3, B_A].set(eye)
         return H.at[3:, W].set(eye).at[3:, B_G].set(eye)
+
+
+class QuadrotorDrag(Quadrotor):
+    """Driven by the IMU alone; rotor drag shows the airspeed to the accelerometer.
+
+    Rotors push along the body's z only, so that what an accelerometer reads in x and y is drag:
+    u = [accelerometer, gyroscope] drives z and the attitude, and the same two numbers measure v.
+    The other measured channels are the inputs themselves and say nothing.
+    """
+
+    drag: tuple[float, float] = (0.001, 0.001)  # specific force for each m/s, forward and left
+    jacobian: Literal["exact", "euler"] = eqx.field(static=True, default="exact")
+
+    @property
+    def constants(self) -> int:
+        """The angular rate and the biases."""
+        return N_X - W.start
+
+    def _drag(self, x: X) -> Float[Array, "2"]:
+        return jnp.asarray(self.drag, x.dtype)
+
+    def drift(self, x: X, u: Input) -> X:
+        """Strapdown kinematics with drag in place of the accelerometer's x and y."""
+        u = _given(u, 6, "accelerometer and gyroscope")
+        force = jnp.append(-self._drag(x) * x[V][:2], u[2] - x[B_A][2])
+        r_dot, v_dot, q_dot = self._moving(x, force, u[3:] - x[B_G])
+        return jnp.concatenate([r_dot, v_dot, q_dot, jnp.zeros(9, x.dtype)])
+
+    def drift_jacobian(self, x: X, u: Input) -> XX:
+        """A in closed form."""
+        u = _given(u, 6, "accelerometer and gyroscope")
+        A = self._moving_jacobian(x, u[3:] - x[B_G], B_G, -1.0)
+        drag = jnp.append(self._drag(x), 0.0)
+        return A.at[V, V].add(-jnp.diag(drag)).at[V.stop - 1, B_A.stop - 1].set(-1.0)
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The accelerometer's x and y by the drag, and what the inputs are."""
+        u = _given(u, 6, "accelerometer and gyroscope")
+        return jnp.concatenate([-self._drag(x) * x[V][:2] + x[B_A][:2], u[2:]])
+
+    def observe_jacobian(self, x: X, u: Input) -> ZX:
+        """H is constant."""
+        H = jnp.zeros((N_Z, N_X), x.dtype)
+        H = H.at[:2, V.start : V.start + 2].set(-jnp.diag(self._drag(x)))
+        return H.at[:2, B_A.start : B_A.start + 2].set(jnp.eye(2, dtype=x.dtype))

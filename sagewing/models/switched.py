@@ -14,25 +14,27 @@ from sagewing.shapes import XX, ZX, Duration, Input, X, Z
 
 
 class Switched(Model):
-    """The model that the input names: u = [mode, inputs of model 0, inputs of model 1, ...].
+    """The model that the input names: u = [mode, numbers that the models take their inputs from].
 
     The models share the state and the number of measured channels, not what these mean: a pose
     here, an IMU there. A filter is given one row of R0 for each, and the state's manifold is that
-    of the first. `inputs` says how many numbers each takes; one that takes none is given None.
+    of the first. `inputs` says from where to where each model's own inputs lie in the numbers after
+    the mode; a model that takes none is given None.
 
-    Example: `Switched((QuadrotorKinematic(), QuadrotorDynamic()), inputs=(6, 4))`
+    Example: `Switched((QuadrotorKinematic(), QuadrotorDynamic()), inputs=((0, 6), (6, 10)))`
     """
 
     models: tuple[Model, ...]
-    inputs: tuple[int, ...] = eqx.field(static=True)
+    inputs: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
-    def __init__(self, models: Sequence[Model], inputs: Sequence[int]):
+    def __init__(self, models: Sequence[Model], inputs: Sequence[tuple[int, int]]):
         if len(models) != len(inputs) or not models:
             raise InputError(
-                f"Switched needs one number of inputs for each model; got {len(models)} models "
-                f"and {len(inputs)} numbers."
+                f"Switched needs to know the inputs of each model; got {len(models)} models and "
+                f"{len(inputs)} places."
             )
-        self.models, self.inputs = tuple(models), tuple(inputs)
+        self.models = tuple(models)
+        self.inputs = tuple((int(first), int(last)) for first, last in inputs)
 
     @property
     def modes(self) -> int:
@@ -83,7 +85,7 @@ class Switched(Model):
         return self._of_mode(u, of)
 
     def _given(self, u: Input) -> Float[Array, "n_u"]:
-        size = 1 + sum(self.inputs)
+        size = 1 + max(last for _, last in self.inputs)
         if u is None or u.shape != (size,):
             got = "none" if u is None else f"shape {u.shape}"
             raise InputError(
@@ -93,9 +95,8 @@ class Switched(Model):
         return u
 
     def _of_mode(self, u: Input, call: Callable[[Model, Input], Any]) -> Any:
-        given, branches, first = self._given(u), [], 1
-        for model, size in zip(self.models, self.inputs, strict=True):
-            part = given[first : first + size] if size else None
+        given, branches = self._given(u), []
+        for model, (first, last) in zip(self.models, self.inputs, strict=True):
+            part = given[1 + first : 1 + last] if last > first else None
             branches.append(lambda model=model, part=part: call(model, part))
-            first += size
         return jax.lax.switch(self.mode(u), branches)

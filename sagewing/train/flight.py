@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,23 @@ from sagewing.filters import EKF, NDRSageHusa
 from sagewing.filters.recursion import GainNoise
 from sagewing.flights import Flight
 from sagewing.flights.records import IMU, POSE, Flights, Record, record
-from sagewing.models import QDRONE, Model, QuadrotorDynamic, QuadrotorKinematic, Switched, Vehicle
+from sagewing.models import (
+    QDRONE,
+    Model,
+    QuadrotorDrag,
+    QuadrotorDynamic,
+    QuadrotorKinematic,
+    Switched,
+    Vehicle,
+)
 from sagewing.policy import Architecture, Noise, Policy
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import pose_loss
+
+WithoutPose = Literal["dynamic", "drag"]
 
 # Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
 SIZES = (3, 3, 4, 3, 3, 3)
@@ -38,13 +48,17 @@ CURRICULUM = ((300, 20), (600, 50), (900, 100), (2000, 200), (2200, 300))
 BLACKOUT = (0.5, 2.0)
 
 
-def estimator(vehicle: Vehicle = QDRONE) -> Switched:
-    """The paper's two models: the IMU drives and the pose is seen, or motors drive it."""
-    kinematic, dynamic = (
-        QuadrotorKinematic(jacobian="euler"),
-        QuadrotorDynamic(jacobian="euler", vehicle=vehicle),
-    )
-    return Switched((kinematic, dynamic), inputs=(6, 4))
+def estimator(vehicle: Vehicle = QDRONE, without_pose: WithoutPose = "dynamic") -> Switched:
+    """The paper's two models: the IMU drives and the pose is seen; without it, motors drive.
+
+    Or, without the pose, the IMU still drives and shows the airspeed by the rotors' drag.
+    """
+    kinematic = QuadrotorKinematic(jacobian="euler")
+    if without_pose == "drag":
+        drag = QuadrotorDrag(jacobian="euler", drag=vehicle.drag[:2])
+        return Switched((kinematic, drag), inputs=((0, 6), (0, 6)))
+    dynamic = QuadrotorDynamic(jacobian="euler", vehicle=vehicle)
+    return Switched((kinematic, dynamic), inputs=((0, 6), (6, 10)))
 
 
 def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
@@ -63,6 +77,7 @@ class FlightTraining:
 
     filter: str = "ndr"
     vehicle: Vehicle = QDRONE
+    without_pose: WithoutPose = "dynamic"
     architecture: Architecture = field(default_factory=Architecture.flight)
     schedule: Schedule = field(default_factory=schedule)
     batch: int = 128
@@ -142,9 +157,9 @@ def train_flight(
                 f"{flight.name} has {len(flight.t)} rows, fewer than the longest window needs "
                 f"({longest + 1}); leave it out or train with shorter windows."
             )
-        if setup.blackouts > 0:
+        if setup.blackouts > 0 and setup.without_pose == "dynamic":
             flight.require_motors()
-    learner, model = LEARNERS[setup.filter], estimator(setup.vehicle)
+    learner, model = LEARNERS[setup.filter], estimator(setup.vehicle, setup.without_pose)
 
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
@@ -181,6 +196,7 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "seeds": seeds,
         "filter": setup.filter,
         "vehicle": setup.vehicle._asdict(),
+        "without_pose": setup.without_pose,
         "schedule": asdict(setup.schedule),
         "curriculum": curriculum(setup),
         "batch": setup.batch,
