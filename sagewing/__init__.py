@@ -17,7 +17,7 @@ from sagewing.filters import (
     run_from,
 )
 from sagewing.models import ContinuousModel, Model
-from sagewing.policy import Architecture, Network, Noise, Policy
+from sagewing.policy import Architecture, Embedded, Network, Noise, Policy, Tiled
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,7 @@ __all__ = [
     "VBAKF",
     "Architecture",
     "ContinuousModel",
+    "Embedded",
     "InputError",
     "KalmanNet",
     "Model",
@@ -39,6 +40,7 @@ __all__ = [
     "Policy",
     "Result",
     "SageHusa",
+    "Tiled",
     "models",
     "run",
     "run_from",

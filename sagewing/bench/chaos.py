@@ -133,24 +133,39 @@ def compare(
         name: None if name == ORACLE else build(name, chosen, protocol, (learned or {}).get(name))
         for name in filters
     }
+    return compare_built(chosen, protocol, filts, seed=seed, runs=runs, steps=steps, report=report)
+
+
+def compare_built(
+    system: System,
+    protocol: Protocol,
+    filts: dict[str, Any],
+    *,
+    seed: int,
+    runs: int,
+    steps: int,
+    report: Callable[[str], None] = lambda name: None,
+) -> Comparison:
+    """Run filters that are built already, by name; None stands for the oracle."""
     keys = jax.random.split(jax.random.key(seed), runs)
-    parts: dict[str, list[Any]] = {name: [] for name in filters}
-    seconds: dict[str, list[float]] = {name: [] for name in filters}
+    parts: dict[str, list[Any]] = {name: [] for name in filts}
+    seconds: dict[str, list[float]] = {name: [] for name in filts}
     truth, lost = [], []
     for first in range(0, runs, CHUNK):
-        records = episodes_of(keys[first : first + CHUNK], chosen, protocol, steps)
+        records = episodes_of(keys[first : first + CHUNK], system, protocol, steps)
         if first == 0:
             truth = np.asarray(records.truth[:KEPT])
         lost.append(np.asarray(_lost(records.truth)))
         for name, filt in filts.items():
-            filt = oracle(chosen, protocol, records) if filt is None else filt
+            filt = oracle(system, protocol, records) if filt is None else filt
             began = time.perf_counter()
             done = jax.block_until_ready(score(filt, records))
             seconds[name].append((time.perf_counter() - began) / done[0].size)
             parts[name].append(jax.tree.map(np.asarray, done))
             report(name)
     scores, rows = {}, []
-    for name in filters:
+    size = {"runs": runs, "steps": steps}
+    for name in filts:
         rmse, nees, x, d = zip(*parts.pop(name), strict=True)
         found = Scores(
             np.concatenate(rmse, axis=1).T,
@@ -159,9 +174,9 @@ def compare(
             1e6 * min(seconds[name][1:], default=math.nan),  # the first compiles
         )
         scores[name] = found
-        rows.append({"filter": name, "system": system, "runs": runs, "steps": steps, **row(found)})
+        rows.append({"filter": name, "system": system.name, **size, **row(found)})
     truth_lost = float(100.0 * np.mean(np.concatenate(lost)))
-    return Comparison(system, np.asarray(truth), truth_lost, scores, rows)
+    return Comparison(system.name, np.asarray(truth), truth_lost, scores, rows)
 
 
 def row(scores: Scores) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """What the terminal shows: results on stdout, progress and errors on stderr."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -40,3 +42,21 @@ def at_least_one(command: Any, *options: str) -> None:
     for name in options:
         if getattr(command, name) < 1:
             raise InputError(f"--{name} must be at least 1; got {getattr(command, name)}.")
+
+
+def check_places(folder: Path, json: Path | None) -> None:
+    """Refuse, before anything is computed, places where a result cannot be written."""
+    for path in filter(None, (folder, json and json.parent)):
+        there = next(p for p in (path, *path.absolute().parents) if p.exists())
+        if not there.is_dir():
+            raise InputError(f"{path} cannot be a folder: {there} is a file.")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise InputError(f"{path}: {there} is not writable.")
+    if json is not None and json.is_dir():
+        raise InputError(f"--json takes a file; {json} is a folder.")
+
+
+def notes(lines: Sequence[str]) -> None:
+    """What a user should know of the data."""
+    for line in lines:
+        err.print(f"note: {line}", highlight=False, markup=False, soft_wrap=True)

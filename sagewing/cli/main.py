@@ -9,17 +9,53 @@ import jax
 import tyro
 
 from sagewing.cli import console
-from sagewing.cli.bench import Bench
+from sagewing.cli.bench_chaos import BenchChaos
+from sagewing.cli.bench_flight import BenchFlight
 from sagewing.cli.demo import Demo
-from sagewing.cli.train import Train
-from sagewing.cli.tune import Tune
+from sagewing.cli.train_chaos import TrainChaos
+from sagewing.cli.train_flight import TrainFlight
+from sagewing.cli.tune_chaos import TuneChaos
+from sagewing.cli.tune_flight import TuneFlight
 from sagewing.errors import InputError
 
+Bench = (
+    Annotated[BenchChaos, tyro.conf.subcommand("chaos")]
+    | Annotated[BenchFlight, tyro.conf.subcommand("flight")]
+)
+Train = (
+    Annotated[TrainChaos, tyro.conf.subcommand("chaos")]
+    | Annotated[TrainFlight, tyro.conf.subcommand("flight")]
+)
+Tune = (
+    Annotated[TuneChaos, tyro.conf.subcommand("chaos")]
+    | Annotated[TuneFlight, tyro.conf.subcommand("flight")]
+)
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[Bench, tyro.conf.subcommand("bench")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Tune, tyro.conf.subcommand("tune")]
+    | Annotated[
+        Bench,
+        tyro.conf.subcommand(
+            "bench",
+            description="Compare the filters: the paper's tables and figures.\n\n"
+            "Example: sagewing bench flight --data sim",
+        ),
+    ]
+    | Annotated[
+        Train,
+        tyro.conf.subcommand(
+            "train",
+            description="Train a learned filter.\n\n"
+            "Example: sagewing train flight --out out/flight",
+        ),
+    ]
+    | Annotated[
+        Tune,
+        tyro.conf.subcommand(
+            "tune",
+            description="Fit a constant Q and R to data: a careful engineer's EKF.\n\n"
+            "Example: sagewing tune flight --out out/tune",
+        ),
+    ]
 )
 
 
@@ -37,7 +73,7 @@ def main(args: list[str] | None = None) -> None:
         prog="sagewing",
         description="Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation.",
         args=args,
-        config=(tyro.conf.OmitArgPrefixes,),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     remember_compilations()
     try:

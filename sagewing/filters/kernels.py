@@ -137,13 +137,17 @@ def inverse_lower(L: Matrix) -> Matrix:
     return jnp.stack(rows)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
 def propagate(F: Matrix, P: Matrix, constants: int = 0) -> Matrix:
     """F P F^T for a symmetric P, symmetric to the last bit; the last rows of F are the identity's.
 
     With F = [F_m; 0 I], the block of the states that move is F_m P F_m^T, the one beside it
     F_m P without the columns of those states, and the one of the constants stays.
     """
+    return _propagate(F, P, constants)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _propagate(F, P, constants):
     return _propagate_forward(F, P, constants)[0]
 
 
@@ -175,7 +179,7 @@ def _propagate_backward(constants, saved, G):
     return jnp.concatenate([F_bar, jnp.zeros_like(P[moving:])]), P_bar
 
 
-propagate.defvjp(_propagate_forward, _propagate_backward)
+_propagate.defvjp(_propagate_forward, _propagate_backward)
 
 
 class Gain(NamedTuple):

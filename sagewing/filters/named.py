@@ -40,20 +40,26 @@ def SageHusa(
 
 def NDRSageHusa(
     model: Model,
-    Q0: Numbers,
-    R0: Numbers,
+    Q0: Numbers | None,
+    R0: Numbers | None,
     policy: Any,
     bounds: tuple[float, float] | None = None,
     gain_noise: GainNoise | None = None,
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
-    `bounds` and `gain_noise` default to those that the policy was trained with.
+    `bounds` and `gain_noise` default to those that the policy was trained with; so do Q0 and R0,
+    given as None, where the policy has learned its own.
     """
     if not hasattr(policy, "check_sizes"):
         raise InputError(
             f"policy must be a sw.Policy, such as sw.Policy.load(folder); got {policy!r}."
         )
+    if Q0 is None or R0 is None:
+        nominal: Any = getattr(policy, "nominal", None)
+        if nominal is None:
+            raise InputError("This policy has no noise of its own: give Q0 and R0.")
+        Q0, R0 = (nominal.q if Q0 is None else Q0), (nominal.r if R0 is None else R0)
     filt = _adaptive(
         model,
         Q0,

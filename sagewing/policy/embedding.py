@@ -6,6 +6,7 @@ Both are policies themselves, so a filter, a benchmark or `sw.Online` takes them
     filt = sw.NDRSageHusa(sw.models.Lorenz(), Q0, R0, policy)
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -67,16 +68,16 @@ class Embedded(_Resized):
         bounds: tuple[float, float] | None = None,
         gain_noise: GainNoise | None = None,
     ):
-        for what, off, size, room in (
-            ("x_off", x_off, n_x, policy.arch.n_x),
-            ("z_off", z_off, n_z, policy.arch.n_z),
+        for name, off, what, size, room in (
+            ("x_off", x_off, "states", n_x, policy.arch.n_x),
+            ("z_off", z_off, "channels", n_z, policy.arch.n_z),
         ):
+            if size > room:
+                raise InputError(f"The policy has room for {room} {what}; the model has {size}.")
             if not 0 <= off <= room - size:
-                kind = "states" if what == "x_off" else "channels"
                 raise InputError(
-                    f"{what} = {off} does not fit: {size} {kind} from {off} on must lie within "
-                    f"the policy's {room}" + (f", at {what} = 0..{room - size}." if size <= room
-                    else ".")
+                    f"{name} = {off} does not fit: with {size} of the policy's {room} {what} it "
+                    f"must lie in 0..{room - size}."
                 )
         self.policy, self.n_x, self.n_z = policy, n_x, n_z
         self.bounds = policy.bounds if bounds is None else bounds
@@ -91,9 +92,12 @@ class Embedded(_Resized):
     def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
         """d_k of the active channels."""
         d, memory, trace = self.policy(memory, self.embed(seen))
-        q = None if d.q is None else dynamic_slice_in_dim(d.q, self.x_off, self.n_x)
-        r = None if d.r is None else dynamic_slice_in_dim(d.r, self.z_off, self.n_z)
-        return Attenuation(q, r), memory, trace
+        active = _mapped(
+            d,
+            lambda a: dynamic_slice_in_dim(a, self.x_off, self.n_x),
+            lambda a: dynamic_slice_in_dim(a, self.z_off, self.n_z),
+        )
+        return active, memory, trace
 
     def embed(self, seen: Seen) -> Seen:
         """What the large policy sees."""
@@ -112,6 +116,17 @@ class Embedded(_Resized):
             r=_placed(seen.r, zeros, z),
             arrived=_placed(seen.arrived, jnp.zeros(zeros.shape, bool), z),
         )
+
+
+def _mapped(
+    d: Attenuation,
+    of_states: Callable[[jax.Array], jax.Array],
+    of_channels: Callable[[jax.Array], jax.Array],
+) -> Attenuation:
+    """A decision for other states and channels; what it leaves as it is (None) stays so."""
+    q, scale_q = jax.tree.map(of_states, (d.q, d.scale_q))
+    r, scale_r, inflate_r = jax.tree.map(of_channels, (d.r, d.scale_r, d.inflate_r))
+    return Attenuation(q, r, scale_q, scale_r, inflate_r)
 
 
 def _placed(small: jax.Array, large: jax.Array, *first: jax.Array) -> jax.Array:
@@ -168,7 +183,7 @@ class Tiled(_Resized):
             ("states", tiling.states, policy.arch.n_x),
             ("channels", tiling.channels, policy.arch.n_z),
         ):
-            if any(len(tile) != size for tile in tiling.states and tiles):
+            if len(tiles[0]) != size:
                 raise InputError(
                     f"A tile has {len(tiles[0])} {what}; the policy was made for {size}. Use a "
                     "policy with the sizes of a tile."
@@ -187,9 +202,12 @@ class Tiled(_Resized):
     def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, None]:
         """The tiles' d_k, put together."""
         d, memory, _ = jax.vmap(self.policy)(memory, self.split(seen))
-        q = None if d.q is None else _mean(d.q, self.tiling.states, self.n_x)
-        r = None if d.r is None else _mean(d.r, self.tiling.channels, self.n_z)
-        return Attenuation(q, r), memory, None
+        joined = _mapped(
+            d,
+            lambda a: _mean(a, self.tiling.states, self.n_x),
+            lambda a: _mean(a, self.tiling.channels, self.n_z),
+        )
+        return joined, memory, None
 
     def split(self, seen: Seen) -> Seen:
         """What each tile sees, tiles first."""

@@ -14,6 +14,7 @@ from sagewing.filters.rules import Attenuation, Seen
 from sagewing.policy.architecture import Architecture
 from sagewing.policy.features import FEATURES, Features
 from sagewing.policy.layers import GRU, MLP
+from sagewing.policy.noise import Noise
 from sagewing.policy.storage import Stored, number
 from sagewing.shapes import Measurements, States
 
@@ -28,8 +29,8 @@ class Trace(NamedTuple):
 class Policy(Stored):
     """The recurrent network that chooses a forgetting factor for every channel.
 
-    `bounds` and `gain_noise` are those of the filter it is trained in, and the default of the
-    filter that uses it.
+    `bounds`, `gain_noise` and, where it has one, the `nominal` noise are those of the filter it is
+    trained in, and the default of the filter that uses it.
     """
 
     kind = "ndr"
@@ -41,12 +42,14 @@ class Policy(Stored):
     context: MLP
     head: MLP
     decoder: MLP
+    nominal: Noise | None
 
     def __init__(
         self,
         arch: Architecture,
         bounds: tuple[float, float] = (0.1, 100.0),
         gain_noise: GainNoise = "prior",
+        nominal: Noise | None = None,
         *,
         key: PRNGKeyArray,
     ):
@@ -58,6 +61,7 @@ class Policy(Stored):
         self.arch = arch
         self.bounds = bounds
         self.gain_noise = gain_noise
+        self.nominal = nominal
         self.encoder = MLP([arch.n_y, *arch.encoder], final_relu=True, key=k_enc)
         self.grus = tuple(
             GRU(n, arch.hidden, key=k)
@@ -102,7 +106,8 @@ class Policy(Stored):
     def card(self) -> dict[str, Any]:
         """The sizes, and the filter that the policy was trained in."""
         inside = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
-        return {**self.arch.card(), "filter": inside}
+        base = {} if self.nominal is None else {"nominal": self.nominal.card()}
+        return {**self.arch.card(), "filter": inside, **base}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Policy":
@@ -111,4 +116,5 @@ class Policy(Stored):
         if not isinstance(inside["bounds"], list):
             raise ValueError(f"bounds is {inside['bounds']!r}")
         low, high = (number(b) for b in inside["bounds"])
-        return cls(arch, (low, high), inside["gain_noise"], key=jax.random.key(0))
+        nominal = Noise.from_card(card["nominal"]) if "nominal" in card else None
+        return cls(arch, (low, high), inside["gain_noise"], nominal, key=jax.random.key(0))

@@ -87,6 +87,8 @@ class FlightTraining:
     aux_weight: float = 0.1
     bounds: tuple[float, float] = (1e-6, 1e3)
     gain_noise: GainNoise = "prior"
+    nominal_q: tuple[float, ...] = tuple(Q0)
+    nominal_r: tuple[tuple[float, ...], ...] = tuple(tuple(row) for row in R0)
 
 
 class Learner(NamedTuple):
@@ -102,6 +104,17 @@ LEARNERS = {
         lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key),
         Policy,
         lambda model, policy: NDRSageHusa(model, Q0, R0, policy),
+    ),
+    "ndr-posterior": Learner(
+        lambda setup, key: Policy(
+            setup.architecture,
+            setup.bounds,
+            setup.gain_noise,
+            Noise(setup.nominal_q, setup.nominal_r),
+            key=key,
+        ),
+        Policy,
+        lambda model, policy: NDRSageHusa(model, None, None, policy),
     ),
     "ekf-tuned": Learner(
         lambda setup, key: Noise(Q0, R0),

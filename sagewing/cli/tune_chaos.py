@@ -1,29 +1,25 @@
-"""`sagewing tune`: fit constant Q and R to data."""
+"""`sagewing tune chaos`: fit constant Q and R to Lorenz episodes."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
-
 from sagewing.cli import console
-from sagewing.cli.train import fit
+from sagewing.cli.fitting import fit, show
 from sagewing.train import Schedule
-from sagewing.train.chaos import ChaosTraining
+from sagewing.train.chaos import ChaosTraining, settings, train_chaos
 
 
 @dataclass(frozen=True)
-class Tune:
+class TuneChaos:
     """Fit the variances of a constant Q and R by gradient descent: a careful engineer's EKF.
 
-    "chaos" minimises the state error on the Lorenz episodes that the learned filters train on.
+    Minimises the state error on the Lorenz episodes that the learned filters train on.
     Writes DIR/seed-N/ for sw.Noise.load, and DIR/result.json.
 
     Example: sagewing tune chaos --out out/tune
     """
 
-    domain: tyro.conf.Positional[Literal["chaos"]]
-    """what to fit to"""
     out: Path = Path("out/tune-chaos")
     """folder for the variances"""
     resume: bool = False
@@ -46,6 +42,7 @@ class Tune:
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "epochs", "batch", "steps")
+        console.check_places(self.out, self.json)
         setup = ChaosTraining(
             filter="ekf-tuned",
             protocol=self.protocol,
@@ -53,6 +50,14 @@ class Tune:
             steps=self.steps,
             batch=self.batch,
         )
-        noise = fit(setup, [self.seed], "tune chaos", self.out, self.json, resume=self.resume)[0]
-        for name, values in (("Q", noise.q), ("R", noise.r)):
-            console.out.print(f"{name}: {', '.join(f'{v:.4g}' for v in values.tolist())}")
+        seeds = [self.seed]
+        noise = fit(
+            "tune chaos",
+            lambda report: train_chaos(
+                setup, seeds, folder=self.out, resume=self.resume, report=report
+            ),
+            settings(setup, seeds),
+            self.out,
+            self.json,
+        )[0]
+        show(noise)

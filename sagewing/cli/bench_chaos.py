@@ -1,22 +1,20 @@
-"""`sagewing bench`: the paper's tables and figures."""
+"""`sagewing bench chaos`: the paper's Table 1 and its figures."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import tyro
+from typing import Any
 
 from sagewing.bench.chaos import CHUNK, FILTERS, LEARNED, LEARNERS, check_names, compare
 from sagewing.bench.result import BenchResult
 from sagewing.cli import console
-from sagewing.errors import InputError
+from sagewing.cli.weights import own_weights
 from sagewing.files import write_atomically
 from sagewing.report import chaos
 from sagewing.sim.chaos import protocol_named
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchChaos:
     """Run every filter on the same records and compare them: the paper's Table 1 and its figures.
 
     Prints the table; writes DIR/result.json, table.md, table.tex, attractors.png, tracking.png,
@@ -25,8 +23,6 @@ class Bench:
     Example: sagewing bench chaos --protocol paper --filters ekf,vbakf,ndr --runs 1000
     """
 
-    domain: tyro.conf.Positional[Literal["chaos"]]
-    """which benchmark"""
     out: Path = Path("out/bench-chaos")
     """folder for the results and figures"""
     protocol: str = "aligned"
@@ -49,10 +45,12 @@ class Bench:
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "runs", "steps")
+        console.check_places(self.out, self.json)
         filters, systems = self.filters.split(","), self.systems.split(",")
         check_names(filters, systems)
         protocol = protocol_named(self.protocol)
-        learned = _own_weights(self.weights)
+        kinds = {name: LEARNERS[learner].kind for name, learner in LEARNED.items()}
+        learned = own_weights(self.weights, kinds)
         comparisons = []
         chunks = -(-self.runs // CHUNK)
         with console.progress() as bar:
@@ -98,15 +96,3 @@ class Bench:
         for system, lost in truth_lost.items():
             console.out.print(f"truth runs away, {system}: {lost:.2f}% of the runs")
         console.err.print(f"Written: {self.out}/ (result.json, tables, figures)")
-
-
-def _own_weights(given: tuple[str, ...]) -> dict[str, Any]:
-    learned = {}
-    for item in given:
-        name, _, folder = item.partition("=")
-        if name not in LEARNED or not folder:
-            raise InputError(
-                f"--weights takes FILTER=DIR with a filter of {', '.join(LEARNED)}; got {item!r}."
-            )
-        learned[name] = LEARNERS[LEARNED[name]].kind.load(folder)
-    return learned

@@ -1,0 +1,106 @@
+"""A learned policy in a filter of another domain: flight to chaos, and chaos to flight."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sagewing.bench import chaos, flight
+from sagewing.filters import NDRSageHusa
+from sagewing.filters.recursion import GainNoise
+from sagewing.flights import Flight
+from sagewing.policy import Embedded, Policy, Tiled
+from sagewing.sim.chaos import Q_BASE, R_BASE, SYSTEMS, Protocol
+from sagewing.sim.plant import circle_flights
+from sagewing.train.chaos import ChaosTraining
+from sagewing.train.flight import FlightTraining
+
+# (z_off, x_off); paper, table "Cross-Dynamics Transfer Benchmark"
+COUPLED = ((0, 0), (1, 4), (2, 8), (3, 12), (4, 16))
+DECOUPLED = ((3, 0), (3, 8), (3, 16))
+OFFSETS = (*COUPLED, *DECOUPLED)
+FROM_FLIGHT, FROM_CHAOS = "ndr-from-flight", "ndr-from-chaos"
+
+# The filter is the one of the domain it works in; only the network comes from elsewhere.
+CHAOS_BOUNDS = ChaosTraining().bounds
+FLIGHT_BOUNDS = FlightTraining().bounds
+
+
+def native(gain_noise: GainNoise) -> str:
+    """The row of the policy that was trained on chaos, in a filter of this kind."""
+    return "ndr" if gain_noise == "prior" else f"ndr-{gain_noise}"
+
+
+def to_chaos(
+    policy: Policy,
+    system: str,
+    protocol: Protocol,
+    *,
+    seed: int,
+    runs: int,
+    steps: int,
+    offsets: Sequence[tuple[int, int]] = OFFSETS,
+    bounds: tuple[float, float] = CHAOS_BOUNDS,
+    gain_noise: GainNoise = "prior",
+    report: Callable[[str], None] = lambda name: None,
+) -> chaos.Comparison:
+    """A large policy on a chaotic system at every offset, after the EKF and a policy at home.
+
+    A row has `z_off` and `x_off`, which are None for those two.
+    """
+    references = ("ekf", native(gain_noise))
+    chaos.check_names(references, (system,))
+    chosen = SYSTEMS[system]
+    filts = {name: chaos.build(name, chosen, protocol) for name in references}
+    where: dict[str, tuple[str, int | None, int | None]] = {
+        name: (name, None, None) for name in references
+    }
+    model = chosen.model(protocol, adaptive=True)
+    for z_off, x_off in offsets:
+        name = f"{FROM_FLIGHT}, z_off={z_off}, x_off={x_off}"
+        embedded = Embedded(policy, len(Q_BASE), len(R_BASE), x_off, z_off, bounds, gain_noise)
+        filts[name] = NDRSageHusa(model, Q_BASE, R_BASE, embedded)
+        where[name] = (FROM_FLIGHT, z_off, x_off)
+    found = chaos.compare_built(
+        chosen, protocol, filts, seed=seed, runs=runs, steps=steps, report=report
+    )
+    rows = []
+    for row in found.rows:
+        name, z_off, x_off = where[row["filter"]]
+        rows.append({**row, "filter": name, "z_off": z_off, "x_off": x_off})
+    return replace(found, rows=rows)
+
+
+def circles(seed: int = 0) -> list[Flight]:
+    """The three simulated flights that no policy is trained on."""
+    return [Flight.simulated(f"circle-{i}", flown) for i, flown in enumerate(circle_flights(seed))]
+
+
+def to_flight(
+    policy: Policy,
+    scenario: str,
+    flights: Sequence[Flight],
+    *,
+    home: Policy | None = None,
+    seed: int = 0,
+    seeds: int = 5,
+    bounds: tuple[float, float] = FLIGHT_BOUNDS,
+    gain_noise: GainNoise = "prior",
+    report: Callable[[str], None] = lambda name: None,
+) -> list[dict[str, Any]]:
+    """A small policy in the flight filter, after the classical filters and a policy at `home`."""
+    given: dict[str, Any] = {"seed": seed, "seeds": seeds}
+    filters = [*flight.CLASSICAL, *(["ndr"] if home is not None else [])]
+    found = flight.compare(
+        scenario, flights, filters=filters, learned={"ndr": home}, report=report, **given
+    )
+    tiled = Tiled(policy, bounds=bounds, gain_noise=gain_noise)
+    foreign = flight.compare(
+        scenario,
+        flights,
+        filters=["ndr"],
+        learned={"ndr": tiled},
+        report=lambda name: report(FROM_CHAOS),
+        **given,
+    )
+    moved = [{**row, "filter": FROM_CHAOS} for row in foreign.rows if row["filter"] == "ndr"]
+    return [row for row in found.rows if row["filter"] in filters] + moved

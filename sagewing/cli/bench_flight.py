@@ -1,0 +1,115 @@
+"""`sagewing bench flight`: the paper's flight table and its figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sagewing.bench.flight import FILTERS, NOISE, SCENARIOS, Comparison, check_names, compare
+from sagewing.bench.result import BenchResult
+from sagewing.cli import console
+from sagewing.cli.weights import flight_weights
+from sagewing.files import write_atomically
+from sagewing.flights.dataset import SIM, Dataset, load
+from sagewing.report import flight, flight_figures
+
+
+@dataclass(frozen=True)
+class BenchFlight:
+    """Run every filter on the same degraded flights, with and without a blackout of the pose.
+
+    Prints the table; writes DIR/result.json, table.md, table.tex, errors.png, and for every
+    scenario tracking-SCENARIO.png and, of the learned filter, adaptation-SCENARIO.png.
+
+    Example: sagewing bench flight --data ../shared/flights --noise good --filters ekf-gated,ndr
+    """
+
+    out: Path = Path("out/bench-flight")
+    """folder for the results and figures"""
+    data: str = SIM
+    """sim for simulated circles, or a folder of real flights, whose circles are flown"""
+    scenarios: str = ",".join(SCENARIOS)
+    """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
+    filters: str = ",".join(FILTERS)
+    """which filters, in the order of the table"""
+    noise: Literal["paper", "good"] = "paper"
+    """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    seeds: int = 5
+    """draws of the noise for each flight"""
+    seed: int = 0
+    """draws the noise and the simulated flights; no shipped filter was trained on these"""
+    weights: tuple[str, ...] = ()
+    """own weights in place of the shipped ones, as FILTER=DIR"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        console.at_least_one(self, "seeds")
+        console.check_places(self.out, self.json)
+        filters, scenarios = self.filters.split(","), self.scenarios.split(",")
+        check_names(filters, scenarios)
+        kind = "sim" if self.data == SIM else "real"
+        learned = flight_weights(filters, kind, self.noise, self.weights)
+        data = load(self.data, self.seed, parts=("test",))
+        console.notes(data.notes)
+        comparisons = compare_all(
+            data, scenarios, filters, learned, noise=self.noise, seed=self.seed, seeds=self.seeds
+        )
+        rows = [row for comparison in comparisons for row in comparison.rows]
+        settings = {
+            "data": self.data,
+            "scenarios": scenarios,
+            "filters": filters,
+            "noise": self.noise,
+            "seeds": self.seeds,
+            "weights": list(self.weights),
+            "vehicle": data.vehicle._asdict(),
+        }
+        result = BenchResult("bench flight", settings, self.seed, rows)
+        for path in filter(None, (self.out / "result.json", self.json)):
+            result.write(path)
+        write_atomically(self.out / "table.md", flight.markdown(rows).encode())
+        write_atomically(self.out / "table.tex", flight.latex(rows).encode())
+        flight_figures.errors(comparisons, self.out / "errors.png")
+        for comparison in comparisons:
+            name = f"{comparison.scenario}.png"
+            flight_figures.tracking(comparison, self.out / f"tracking-{name}")
+            flight_figures.adaptation(comparison, self.out / f"adaptation-{name}")
+        console.out.print(flight.table(rows))
+        console.err.print(f"Written: {self.out}/ (result.json, tables, figures)")
+
+
+def compare_all(
+    data: Dataset,
+    scenarios: Sequence[str],
+    filters: Sequence[str],
+    learned: dict[str, Any],
+    *,
+    noise: str,
+    seed: int,
+    seeds: int,
+) -> list[Comparison]:
+    """The filters on the held-out flights in every scenario, with a progress bar."""
+    comparisons = []
+    with console.progress() as bar:
+        task = bar.add_task("runs", total=len(scenarios) * len(filters), note="compiling")
+        for scenario in scenarios:
+
+            def report(name: str, scenario: str = scenario) -> None:
+                bar.update(task, advance=1, note=f"{scenario}, {name}")
+
+            comparisons.append(
+                compare(
+                    scenario,
+                    data.test,
+                    filters=filters,
+                    learned=learned,
+                    vehicle=data.vehicle,
+                    noise=NOISE[noise],
+                    seed=seed,
+                    seeds=seeds,
+                    report=report,
+                )
+            )
+    return comparisons

@@ -1,0 +1,127 @@
+"""`sagewing train flight`: fit the NDR-SHKF of the flight estimator."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sagewing.bench.flight import NOISE
+from sagewing.cli import console
+from sagewing.cli.fitting import fit
+from sagewing.errors import InputError
+from sagewing.flights.dataset import SIM, load
+from sagewing.policy import Architecture
+from sagewing.policy.features import FeatureName
+from sagewing.sim.degradation import Degradation
+from sagewing.train.flight import EPOCHS, FlightTraining, schedule, settings, train_flight
+
+
+@dataclass(frozen=True)
+class TrainFlight:
+    """Train a learned filter by the paper's schedule on windows of flights.
+
+    Writes DIR/seed-N/ (for sw.Policy.load) for every seed, DIR/result.json with the losses, and
+    a checkpoint twice a minute: a kill loses no more, and --resume goes on bit for bit.
+
+    Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
+    """
+
+    filter: Literal["ndr"] = "ndr"
+    """which filter"""
+    data: str = SIM
+    """sim for simulated flights, or a folder of real ones, whose circles are left out"""
+    out: Path = Path("out/train-flight")
+    """folder for the policies and the checkpoint"""
+    resume: bool = False
+    """go on with the training that is in the folder"""
+    seed: int = 0
+    """the first seed; the flights are the same for all"""
+    seeds: int = 1
+    """train this many seeds in one program"""
+    epochs: int = EPOCHS
+    """of five batches each; the curriculum shrinks with them"""
+    batch: int = 128
+    """windows in a batch"""
+    longest: int = 300
+    """most measurements in a window"""
+    blackouts: float = 0.5
+    """share of windows in which the pose is lost for a while (paper: 0)"""
+    noise: Literal["paper", "good"] = "paper"
+    """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    learning_rate: float = 1e-3
+    """of Adam"""
+    gain_noise: Literal["prior", "posterior"] = "prior"
+    """which r a step's gain uses: the one before it, or its own"""
+    bounds: tuple[float, float] = FlightTraining.bounds
+    """range of q and r, as factors of their base"""
+    features: FeatureName = "whitened"
+    """what the network is fed"""
+    aux_weight: float = 0.1
+    """weight of the reconstruction loss"""
+    depth: int = 3
+    """recurrent layers"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        console.at_least_one(self, "seeds", "epochs", "batch", "longest")
+        console.check_places(self.out, self.json)
+        setup = FlightTraining(
+            filter=self.filter,
+            architecture=replace(
+                Architecture.flight(), features=self.features, depth=self.depth
+            ),
+            schedule=schedule(self.epochs, self.learning_rate),
+            batch=self.batch,
+            longest=self.longest,
+            blackouts=share(self.blackouts),
+            degradation=degradation(self.noise),
+            aux_weight=self.aux_weight,
+            bounds=self.bounds,
+            gain_noise=self.gain_noise,
+        )
+        seeds = list(range(self.seed, self.seed + self.seeds))
+        fit_flight("train flight", setup, self.data, seeds, self.out, self.json, resume=self.resume)
+
+
+def degradation(noise: str) -> Degradation:
+    """What windows go through: the pose of the benchmark, and the paper's faults of the IMU."""
+    pose = NOISE[noise]
+    return Degradation(
+        position_std=pose.position_std,
+        position_outlier_std=pose.position_outlier_std,
+        position_outlier_probability=pose.position_outlier_probability,
+        attitude_std=pose.attitude_std,
+    )
+
+
+def share(value: float) -> float:
+    """The option --blackouts, if it is a share."""
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"--blackouts must lie in 0..1; got {value:g}.")
+    return value
+
+
+def fit_flight(
+    command: str,
+    setup: FlightTraining,
+    data: str,
+    seeds: list[int],
+    out: Path,
+    json: Path | None,
+    *,
+    resume: bool,
+) -> list[Any]:
+    """Fit to the training flights of `data`, with the vehicle that flew them."""
+    loaded = load(data, parts=("train",))
+    console.notes(loaded.notes)
+    setup = replace(setup, vehicle=loaded.vehicle)
+    return fit(
+        command,
+        lambda report: train_flight(
+            setup, loaded.train, seeds, folder=out, resume=resume, report=report
+        ),
+        settings(setup, loaded.train, seeds),
+        out,
+        json,
+    )
