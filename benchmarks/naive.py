@@ -9,16 +9,16 @@ import jax.numpy as jnp
 from sagewing.filters.rules import Seen
 
 
-def step(filt, state, z, dt):
+def step(filt, state, z, u, dt):
     """Algorithm 1 for one record."""
     x, P, q, r, memory = state
     model = filt.model
-    F = jax.jacfwd(model.transition)(x, None, dt)
-    x_pred = model.transition(x, None, dt)
+    F = jax.jacfwd(model.transition)(x, u, dt)
+    x_pred = model.transition(x, u, dt)
     FPF = F @ P @ F.T
     P_pred = FPF + jnp.diag(q)
-    H = jax.jacfwd(model.observe)(x_pred, None)
-    nu = model.innovation(z, model.observe(x_pred, None))
+    H = jax.jacfwd(model.observe)(x_pred, u)
+    nu = model.innovation(z, model.observe(x_pred, u))
     HPH = H @ P_pred @ H.T
     S = HPH + jnp.diag(r)
     L = jnp.linalg.cholesky(S)
@@ -26,7 +26,7 @@ def step(filt, state, z, dt):
     white = jax.scipy.linalg.solve_triangular(L, nu, lower=True)
     seen = Seen(nu, white, S, L, K, q, r, jnp.ones_like(nu, bool))
     d, memory, trace = filt.rule(memory, seen)
-    x = x_pred + K @ nu
+    x = model.normalize(x_pred + K @ nu)
     P = P_pred - K @ H @ P_pred
     P = 0.5 * (P + P.T)
     r_hat = jnp.diag(jnp.outer(nu, nu) - HPH)
@@ -37,14 +37,14 @@ def step(filt, state, z, dt):
     return (x, P, q, r, memory), (x, trace)
 
 
-def loss(filt, x0, P0, z, truth, dt, weight=0.1):
+def loss(filt, x0, P0, z, truth, dt, u=None, weight=0.1):
     """The training loss over a batch [B, T, ...], record by record."""
 
-    def one(x0, z, truth):
+    def one(x0, z, truth, u):
         state = (x0, P0, filt.q0, filt.r0, filt.rule.init(filt.q0, filt.r0))
-        _, (x, trace) = jax.lax.scan(lambda s, z: step(filt, s, z, dt), state, z)
+        _, (x, trace) = jax.lax.scan(lambda s, zu: step(filt, s, *zu, dt), state, (z, u))
         y_hat = filt.rule.policy.reconstruct(trace.c)
         errors = jnp.sum((x - truth) ** 2, -1) + weight * jnp.sum((trace.y - y_hat) ** 2, -1)
         return jnp.mean(errors)
 
-    return jnp.mean(jax.vmap(one)(x0, z, truth))
+    return jnp.mean(jax.vmap(one)(x0, z, truth, u))

@@ -1,7 +1,8 @@
 """Training steps of the learned filter: batch-last kernels against the naive per-record version.
 
-At 3 states (Lorenz, B = 64, T = 60) and at 19 states with 6 sensors (B = 128, T = 100): a network
-of tanh units, and Lorenz-96, whose Jacobian costs both sides most of their time.
+At 3 states (Lorenz, B = 64, T = 60) and at 19 states with 6 sensors (B = 128, T = 100): the
+quadrotor that flights train, a network of tanh units, and Lorenz-96, whose Jacobian costs both
+sides most of their time.
 Each contender makes five steps of gradient descent in one program, as training does.
 Usage: python benchmarks/training_step.py
 """
@@ -43,19 +44,20 @@ class Lorenz96(sw.ContinuousModel):
         return x[:18:3]
 
 
-def race_one(title, model, x, n_z, runs, steps, arch):
+def race_one(title, model, x, n_z, runs, steps, arch, u=None):
     k_start, k_noise, k_policy = jax.random.split(jax.random.key(0), 3)
     x0 = x + 0.1 * jax.random.normal(k_start, (runs, x.size))
 
     def record(x, key):
         def step(x, key):
-            x = model.transition(x, None, DT)
-            return x, (x, model.observe(x, None) + jax.random.normal(key, (n_z,)))
+            x = model.normalize(model.transition(x, u, DT))
+            return x, (x, model.observe(x, u) + 0.3 * jax.random.normal(key, (n_z,)))
 
         return jax.lax.scan(step, x, jax.random.split(key, steps))[1]
 
     truth, z = jax.vmap(record)(x0, jax.random.split(k_noise, runs))
     P0 = 0.1 * jnp.eye(x.size)
+    inputs = None if u is None else jnp.broadcast_to(u, (runs, steps, u.size))
     policy = sw.Policy(arch, key=k_policy)
 
     weights, static = eqx.partition(policy, eqx.is_array)
@@ -64,7 +66,7 @@ def race_one(title, model, x, n_z, runs, steps, arch):
         def of(weights, z, truth):
             policy = eqx.combine(weights, static)
             filt = sw.NDRSageHusa(model, jnp.full(x.size, 0.01), jnp.ones(n_z), policy)
-            return loss(filt, x0, P0, z, truth, DT)
+            return loss(filt, x0, P0, z, truth, DT, u=inputs)
 
         @jax.jit
         def descend(weights, z, truth):
@@ -91,6 +93,10 @@ def main() -> None:
     chaos, flight = sw.Architecture(3, 2), sw.Architecture.flight()
     tanh = TanhNetwork(jax.random.normal(key, (19, 19)) / 2.0)
     race_one("Lorenz, 3 states", sw.models.Lorenz(), jnp.array([1.0, 1.0, 20.0]), 2, 64, 60, chaos)
+    hover = jnp.zeros(19).at[6].set(1.0)
+    imu = jnp.array([0.1, 0.2, 9.8, 0.1, -0.1, 0.2])
+    quadrotor = sw.models.QuadrotorKinematic(jacobian="euler")
+    race_one("quadrotor, 19 states", quadrotor, hover, 6, 128, 100, flight, imu)
     race_one("tanh network, 19 states", tanh, x, 6, 128, 100, flight)
     race_one("Lorenz-96, 19 states", Lorenz96(), 8.0 + x, 6, 128, 100, flight)
 

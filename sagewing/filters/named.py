@@ -55,21 +55,24 @@ def NDRSageHusa(
         raise InputError(
             f"policy must be a sw.Policy, such as sw.Policy.load(folder); got {policy!r}."
         )
-    if Q0 is None or R0 is None:
-        nominal: Any = getattr(policy, "nominal", None)
-        if nominal is None:
-            raise InputError("This policy has no noise of its own: give Q0 and R0.")
-        Q0, R0 = (nominal.q if Q0 is None else Q0), (nominal.r if R0 is None else R0)
     filt = _adaptive(
         model,
-        Q0,
-        R0,
+        *_nominal(policy, Q0, R0),
         Learned(policy),
         policy.bounds if bounds is None else bounds,
         gain_noise or policy.gain_noise,
     )
     policy.check_sizes(filt.n_x, filt.n_z)
     return filt
+
+
+def _nominal(policy: Any, Q0: Numbers | None, R0: Numbers | None) -> tuple[Numbers, Numbers]:
+    own = getattr(policy, "nominal", None)
+    if own is None:
+        if Q0 is None or R0 is None:
+            raise InputError("This policy has no noise of its own: give Q0 and R0.")
+        return Q0, R0
+    return own.q if Q0 is None else Q0, own.r if R0 is None else R0
 
 
 def _adaptive(

@@ -5,7 +5,7 @@ the signals of one record; `Degradation` draws the magnitudes and puts the piece
 are made with `jax.vmap` over keys.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -74,6 +74,17 @@ class Degradation:
     vibration_std: float = 1.0
     vibration_amplitude: float = 0.1
     vibration_frequency: float = 628.0  # rad/s
+
+    def averaged(self, samples: int) -> "Degradation":
+        """What is left in the mean of so many samples of the IMU; the pose is not averaged."""
+        white, walk = samples**-0.5, samples**0.5
+        return replace(
+            self,
+            imu_std=white * self.imu_std,
+            imu_outlier_std=white * self.imu_outlier_std,
+            vibration_std=white * self.vibration_std,
+            bias_walk_std=walk * self.bias_walk_std,
+        )
 
     def pose(self, key: PRNGKeyArray, z: Pose) -> Pose:
         """Position and Euler angles as a bad positioning system gives them."""
