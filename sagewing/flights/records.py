@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.flights.flight import Flight
@@ -42,8 +42,8 @@ class Flights(NamedTuple):
     """Flights of one rate, end to end."""
 
     rows: Rows
-    first: Float[Array, "flights"]
-    length: Float[Array, "flights"]
+    first: Int[Array, "flights"]
+    length: Int[Array, "flights"]
     dt: float
 
     @classmethod

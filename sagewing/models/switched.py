@@ -86,10 +86,10 @@ class Switched(Model):
 
     def _given(self, u: Input) -> Float[Array, "n_u"]:
         size = 1 + max(last for _, last in self.inputs)
-        if u is None or u.shape != (size,):
+        if u is None or u.ndim != 1 or u.size < size:
             got = "none" if u is None else f"shape {u.shape}"
             raise InputError(
-                f"u must be the mode and the inputs of every model, {size} numbers for each step; "
+                f"u must be the mode and the models' inputs, {size} numbers for each step; "
                 f"got {got}."
             )
         return u
