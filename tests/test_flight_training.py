@@ -53,8 +53,10 @@ def test_windows_come_from_everywhere_in_proportion_to_length():
     np.testing.assert_array_equal(np.diff(first, axis=1), 1.0)  # never across two flights
     long = first[:, 0] >= 1000
     assert abs(long.mean() - 601 / 802) < 0.03
-    assert first[long].min() == 1000 and first[long].max() == 1600
-    assert first[~long].min() == 0 and first[~long].max() == 200
+    assert first[long].min() == 1000
+    assert first[long].max() == 1600
+    assert first[~long].min() == 0
+    assert first[~long].max() == 200
 
 
 def test_flights_of_two_rates_are_not_mixed():
@@ -144,7 +146,8 @@ def test_what_cannot_be_trained_on_is_said(flights):
 def test_scores_of_a_perfect_and_of_a_shifted_estimate(flights):
     flight = replace(hover("long", 10.0), position=np.zeros((1001, 3)))
     records, windows = make_records("denial", [flight, hover("b", 8.0)], NOISE["paper"], 0, 2)
-    assert records.z.shape == (4, 1000, 6) and windows[0] == slice(400, 600)
+    assert records.z.shape == (4, 1000, 6)
+    assert windows[0] == slice(400, 600)
     assert np.isnan(np.asarray(records.z)[2, 800:]).all()
     assert (np.asarray(records.u)[0, windows[0], 0] == IMU).all()
     x = np.zeros((4, 1000, 19))
@@ -152,7 +155,8 @@ def test_scores_of_a_perfect_and_of_a_shifted_estimate(flights):
     x[..., 0] = 3.0
     made = Estimates(x, np.ones((4, 1000)), None, None, None)
     scored = score(made, records, 0, 1000, windows[0])
-    assert scored["pos_rmse_m"] == pytest.approx(3.0) and scored["att_rmse_rad"] == 0.0
+    assert scored["pos_rmse_m"] == pytest.approx(3.0)
+    assert scored["att_rmse_rad"] == 0.0
     with pytest.raises(sw.InputError, match="needs 4 s"):
         window_of(hover("brief", 3.0))
 

@@ -10,9 +10,7 @@ from sagewing.filters.recursion import GainNoise
 from sagewing.flights import Flight
 from sagewing.policy import Embedded, Policy, Tiled
 from sagewing.sim.chaos import Q_BASE, R_BASE, SYSTEMS, Protocol
-from sagewing.sim.plant import circle_flights
 from sagewing.train.chaos import ChaosTraining
-from sagewing.train.flight import FlightTraining
 
 # (z_off, x_off); paper, table "Cross-Dynamics Transfer Benchmark"
 COUPLED = ((0, 0), (1, 4), (2, 8), (3, 12), (4, 16))
@@ -20,9 +18,8 @@ DECOUPLED = ((3, 0), (3, 8), (3, 16))
 OFFSETS = (*COUPLED, *DECOUPLED)
 FROM_FLIGHT, FROM_CHAOS = "ndr-from-flight", "ndr-from-chaos"
 
-# The filter is the one of the domain it works in; only the network comes from elsewhere.
-CHAOS_BOUNDS = ChaosTraining().bounds
-FLIGHT_BOUNDS = FlightTraining().bounds
+# Of the filter around a policy from elsewhere, in both directions: those of the chaos filter.
+BOUNDS = ChaosTraining().bounds
 
 
 def native(gain_noise: GainNoise) -> str:
@@ -39,7 +36,7 @@ def to_chaos(
     runs: int,
     steps: int,
     offsets: Sequence[tuple[int, int]] = OFFSETS,
-    bounds: tuple[float, float] = CHAOS_BOUNDS,
+    bounds: tuple[float, float] = BOUNDS,
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
 ) -> chaos.Comparison:
@@ -70,28 +67,27 @@ def to_chaos(
     return replace(found, rows=rows)
 
 
-def circles(seed: int = 0) -> list[Flight]:
-    """The three simulated flights that no policy is trained on."""
-    return [Flight.simulated(f"circle-{i}", flown) for i, flown in enumerate(circle_flights(seed))]
-
-
 def to_flight(
     policy: Policy,
     scenario: str,
     flights: Sequence[Flight],
     *,
     home: Policy | None = None,
+    references: Sequence[str] = tuple(flight.CLASSICAL),
     seed: int = 0,
     seeds: int = 5,
-    bounds: tuple[float, float] = FLIGHT_BOUNDS,
+    bounds: tuple[float, float] = BOUNDS,
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
 ) -> list[dict[str, Any]]:
-    """A small policy in the flight filter, after the classical filters and a policy at `home`."""
+    """A small policy in the flight filter, after classical ones and a policy at `home`."""
     given: dict[str, Any] = {"seed": seed, "seeds": seeds}
-    filters = [*flight.CLASSICAL, *(["ndr"] if home is not None else [])]
+    learned: dict[str, Any] = {}
+    if home is not None:
+        learned["ndr" if home.nominal is None else "ndr-posterior"] = home
+    filters = [*references, *learned]
     found = flight.compare(
-        scenario, flights, filters=filters, learned={"ndr": home}, report=report, **given
+        scenario, flights, filters=filters, learned=learned, report=report, **given
     )
     tiled = Tiled(policy, bounds=bounds, gain_noise=gain_noise)
     foreign = flight.compare(

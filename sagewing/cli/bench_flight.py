@@ -12,6 +12,7 @@ from sagewing.cli.weights import flight_weights
 from sagewing.files import write_atomically
 from sagewing.flights.dataset import SIM, Dataset, load
 from sagewing.report import flight, flight_figures
+from sagewing.train.flight import WithoutPose
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class BenchFlight:
     """which filters, in the order of the table"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    without_pose: WithoutPose = "dynamic"
+    """what drives the filter in a blackout: dynamic (the motors) or drag (the IMU, and its drag)"""
     seeds: int = 5
     """draws of the noise for each flight"""
     seed: int = 0
@@ -54,7 +57,14 @@ class BenchFlight:
         data = load(self.data, self.seed, parts=("test",))
         console.notes(data.notes)
         comparisons = compare_all(
-            data, scenarios, filters, learned, noise=self.noise, seed=self.seed, seeds=self.seeds
+            data,
+            scenarios,
+            filters,
+            learned,
+            noise=self.noise,
+            without_pose=self.without_pose,
+            seed=self.seed,
+            seeds=self.seeds,
         )
         rows = [row for comparison in comparisons for row in comparison.rows]
         settings = {
@@ -62,6 +72,7 @@ class BenchFlight:
             "scenarios": scenarios,
             "filters": filters,
             "noise": self.noise,
+            "without_pose": self.without_pose,
             "seeds": self.seeds,
             "weights": list(self.weights),
             "vehicle": data.vehicle._asdict(),
@@ -87,6 +98,7 @@ def compare_all(
     learned: dict[str, Any],
     *,
     noise: str,
+    without_pose: WithoutPose = "dynamic",
     seed: int,
     seeds: int,
 ) -> list[Comparison]:
@@ -106,6 +118,7 @@ def compare_all(
                     filters=filters,
                     learned=learned,
                     vehicle=data.vehicle,
+                    without_pose=without_pose,
                     noise=NOISE[noise],
                     seed=seed,
                     seeds=seeds,

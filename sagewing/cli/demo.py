@@ -2,69 +2,73 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sagewing.bench.chaos import compare
-from sagewing.bench.result import BenchResult
+from sagewing.bench.flight import SCENARIOS
+from sagewing.bench.result import BenchResult, versions
 from sagewing.cli import console
-from sagewing.report import chaos
-from sagewing.sim.chaos import PROTOCOLS
+from sagewing.cli.bench_flight import compare_all
+from sagewing.cli.weights import flight_weights
+from sagewing.files import write_atomically
+from sagewing.flights.dataset import SIM, load
+from sagewing.report import flight, flight_figures
+from sagewing.report.page import page
 
-SYSTEMS = ("lorenz", "rossler")
-FILTERS = ("ekf", "shkf95", "shkf99", "ndr", "ndr-posterior")
+FILTERS = ("ekf", "shkf995", "shkf999", "ekf-tuned", "ekf-gated", "ndr")
+NOISE = "paper"
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Compare EKF, Sage-Husa and the shipped NDR-SHKF on Lorenz and Rössler.
+    """Fly simulated circles with a bad, a worse and no pose: EKF, Sage-Husa, NDR-SHKF.
 
-    Prints the errors and writes DIR/result.json and DIR/demo.png.
+    Prints the errors; writes DIR/result.json, DIR/report.html, and its figures as PNG files.
 
     Example: sagewing demo --out out/demo
     """
 
     out: Path = Path("out/demo")
-    """folder for the result and the picture"""
-    runs: int = 1000
-    """records of each system"""
-    steps: int = 600
-    """measurements in a record"""
+    """folder for the result and the page"""
+    seeds: int = 5
+    """draws of the noise for each flight"""
     seed: int = 0
-    """draws the records; the shipped policy was trained with another stream"""
+    """draws flights and noise; no shipped filter was trained on these"""
     json: Path | None = None
     """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
-        console.at_least_one(self, "runs", "steps")
-        protocol = PROTOCOLS["aligned"]
-        comparisons = []
-        rows: list[dict[str, Any]] = []
-        with console.progress() as bar:
-            task = bar.add_task("systems", total=len(SYSTEMS), note="")
-            for system in SYSTEMS:
-                bar.update(task, note=system)
-                comparisons.append(
-                    compare(
-                        system,
-                        protocol,
-                        seed=self.seed,
-                        runs=self.runs,
-                        steps=self.steps,
-                        filters=FILTERS,
-                    )
-                )
-                rows += comparisons[-1].rows
-                bar.advance(task)
+        console.at_least_one(self, "seeds")
+        console.check_places(self.out, self.json)
+        learned = flight_weights(FILTERS, SIM, NOISE, ())
+        data = load(SIM, self.seed, parts=("test",))
+        comparisons = compare_all(
+            data, SCENARIOS, FILTERS, learned, noise=NOISE, seed=self.seed, seeds=self.seeds
+        )
+        rows = [row for comparison in comparisons for row in comparison.rows]
         settings = {
-            "protocol": protocol.name,
+            "data": SIM,
+            "scenarios": list(SCENARIOS),
             "filters": list(FILTERS),
-            "runs": self.runs,
-            "steps": self.steps,
+            "noise": NOISE,
+            "seeds": self.seeds,
         }
         result = BenchResult("demo", settings, self.seed, rows)
         for path in filter(None, (self.out / "result.json", self.json)):
             result.write(path)
-        chaos.overview(comparisons, self.out / "demo.png")
-        console.out.print(chaos.table(rows))
-        console.err.print(f"Written: {self.out / 'result.json'}, {self.out / 'demo.png'}")
+        pictures = flight_figures.gallery(comparisons, self.out)
+        made = page(
+            "Sagewing: a quadrotor's state when its position system fails",
+            [
+                f"{len(data.test)} simulated QDrone flights along circles, {self.seeds} draws of "
+                "noise each. The pose comes 100 times a second with up to 1 m of noise and "
+                "outliers of 5 m. Every filter sees the same measurements from the same start."
+            ],
+            flight.html(rows),
+            flight.caption(rows),
+            pictures,
+            f"sagewing demo --seeds {self.seeds} --seed {self.seed}; "
+            + ", ".join(f"{name} {version}" for name, version in versions().items()),
+        )
+        write_atomically(self.out / "report.html", made.encode())
+        console.out.print(flight.table(rows))
+        console.err.print(f"Written: {self.out / 'report.html'}, {self.out / 'result.json'}")

@@ -11,6 +11,7 @@ import tyro
 from sagewing.cli import console
 from sagewing.cli.bench_chaos import BenchChaos
 from sagewing.cli.bench_flight import BenchFlight
+from sagewing.cli.bench_transfer import BenchTransfer
 from sagewing.cli.demo import Demo
 from sagewing.cli.train_chaos import TrainChaos
 from sagewing.cli.train_flight import TrainFlight
@@ -21,6 +22,7 @@ from sagewing.errors import InputError
 Bench = (
     Annotated[BenchChaos, tyro.conf.subcommand("chaos")]
     | Annotated[BenchFlight, tyro.conf.subcommand("flight")]
+    | Annotated[BenchTransfer, tyro.conf.subcommand("transfer")]
 )
 Train = (
     Annotated[TrainChaos, tyro.conf.subcommand("chaos")]

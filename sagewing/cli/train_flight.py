@@ -9,10 +9,20 @@ from sagewing.cli import console
 from sagewing.cli.fitting import fit
 from sagewing.errors import InputError
 from sagewing.flights.dataset import SIM, load
-from sagewing.policy import Architecture
+from sagewing.policy import Architecture, Noise
 from sagewing.policy.features import FeatureName
 from sagewing.sim.degradation import Degradation
-from sagewing.train.flight import EPOCHS, FlightTraining, schedule, settings, train_flight
+from sagewing.train.flight import (
+    AVERAGED,
+    EPOCHS,
+    Q0,
+    R0,
+    FlightTraining,
+    WithoutPose,
+    schedule,
+    settings,
+    train_flight,
+)
 
 
 @dataclass(frozen=True)
@@ -25,8 +35,8 @@ class TrainFlight:
     Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
     """
 
-    filter: Literal["ndr"] = "ndr"
-    """which filter"""
+    filter: Literal["ndr", "ndr-posterior"] = "ndr"
+    """the paper's filter, or the one that has nominal noise of its own and learns it, too"""
     data: str = SIM
     """sim for simulated flights, or a folder of real ones, whose circles are left out"""
     out: Path = Path("out/train-flight")
@@ -45,12 +55,16 @@ class TrainFlight:
     """most measurements in a window"""
     blackouts: float = 0.5
     """share of windows in which the pose is lost for a while (paper: 0)"""
+    without_pose: WithoutPose = "dynamic"
+    """what drives the filter in a blackout: dynamic (the motors) or drag (the IMU, and its drag)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     learning_rate: float = 1e-3
     """of Adam"""
-    gain_noise: Literal["prior", "posterior"] = "prior"
-    """which r a step's gain uses: the one before it, or its own"""
+    gain_noise: Literal["prior", "posterior"] | None = None
+    """which r a step's gain uses: the one before it, or its own; by default as the filter's name"""
+    nominal: Path | None = None
+    """where ndr-posterior's own noise begins: a folder that `sagewing tune flight` wrote"""
     bounds: tuple[float, float] = FlightTraining.bounds
     """range of q and r, as factors of their base"""
     features: FeatureName = "whitened"
@@ -68,9 +82,8 @@ class TrainFlight:
         console.check_places(self.out, self.json)
         setup = FlightTraining(
             filter=self.filter,
-            architecture=replace(
-                Architecture.flight(), features=self.features, depth=self.depth
-            ),
+            without_pose=self.without_pose,
+            architecture=replace(Architecture.flight(), features=self.features, depth=self.depth),
             schedule=schedule(self.epochs, self.learning_rate),
             batch=self.batch,
             longest=self.longest,
@@ -78,16 +91,32 @@ class TrainFlight:
             degradation=degradation(self.noise),
             aux_weight=self.aux_weight,
             bounds=self.bounds,
-            gain_noise=self.gain_noise,
+            gain_noise=self.gain_noise or ("posterior" if "posterior" in self.filter else "prior"),
         )
+        if self.nominal is not None:
+            setup = replace(setup, **self._nominal(self.nominal))
         seeds = list(range(self.seed, self.seed + self.seeds))
         fit_flight("train flight", setup, self.data, seeds, self.out, self.json, resume=self.resume)
+
+    def _nominal(self, folder: Path) -> dict[str, Any]:
+        if self.filter != "ndr-posterior":
+            raise InputError("--nominal goes with --filter ndr-posterior.")
+        noise = Noise.load(folder)
+        if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
+            raise InputError(
+                f"{folder} holds the noise of another model; see sagewing tune flight."
+            )
+        return {
+            "nominal_q": tuple(noise.q.tolist()),
+            "nominal_r": tuple(tuple(row) for row in noise.r.tolist()),
+        }
 
 
 def degradation(noise: str) -> Degradation:
     """What windows go through: the pose of the benchmark, and the paper's faults of the IMU."""
     pose = NOISE[noise]
-    return Degradation(
+    return replace(
+        AVERAGED,
         position_std=pose.position_std,
         position_outlier_std=pose.position_outlier_std,
         position_outlier_probability=pose.position_outlier_probability,

@@ -8,7 +8,7 @@ from sagewing.cli import console
 from sagewing.cli.fitting import show
 from sagewing.cli.train_flight import degradation, fit_flight, share
 from sagewing.flights.dataset import SIM
-from sagewing.train.flight import FlightTraining, schedule
+from sagewing.train.flight import FlightTraining, WithoutPose, schedule
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class TuneFlight:
     """most measurements in a window"""
     blackouts: float = 0.5
     """share of windows in which the pose is lost for a while"""
+    without_pose: WithoutPose = "dynamic"
+    """what drives the filter in a blackout: dynamic (the motors) or drag (the IMU, and its drag)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     learning_rate: float = 3e-2
@@ -53,6 +55,7 @@ class TuneFlight:
         console.check_places(self.out, self.json)
         setup = FlightTraining(
             filter="ekf-gated" if self.gate else "ekf-tuned",
+            without_pose=self.without_pose,
             schedule=schedule(self.epochs, self.learning_rate),
             batch=self.batch,
             longest=self.longest,

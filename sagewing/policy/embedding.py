@@ -213,7 +213,7 @@ class Tiled(_Resized):
         """What each tile sees, tiles first."""
         x, z = np.array(self.tiling.states), np.array(self.tiling.channels)
 
-        def block(A: Innovations) -> Float[Array, "tiles n_z n_z *batch"]:
+        def block(A: Innovations) -> Float[Array, "tiles m m *batch"]:
             return A[z[:, :, None], z[:, None, :]]
 
         return Seen(

@@ -1,19 +1,16 @@
 """The chaotic systems in tables and pictures."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich.box import SIMPLE
 from rich.table import Table
 
 from sagewing.bench.chaos import Comparison
 from sagewing.bench.metrics import crmse, diverged
+from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS, SYSTEMS
 from sagewing.sim.chaos import DT
 
@@ -111,20 +108,9 @@ def _short(value: float | None) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
-@contextmanager
-def _figure(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure that is written when it is drawn."""
-    with matplotlib.rc_context({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-
-
 def overview(comparisons: Sequence[Comparison], path: Path) -> None:
     """One run of each system, how the learned filter adapts in it, and the mean error."""
-    with _figure(path, 5.5 * len(comparisons), 8.5) as figure:
+    with new_figure(path, 5.5 * len(comparisons), 8.5) as figure:
         axes = figure.subplots(3, len(comparisons), squeeze=False)
         for (track, adaptation, error), comparison in zip(axes.T, comparisons, strict=True):
             run, time = _shown(comparison), _time(comparison)
@@ -149,7 +135,7 @@ def overview(comparisons: Sequence[Comparison], path: Path) -> None:
 def attractors(comparisons: Sequence[Comparison], path: Path) -> None:
     """One run in space: the truth in grey and one filter a panel."""
     shown = _telling(comparisons, 4)
-    with _figure(path, 3.2 * len(shown), 3.4 * len(comparisons)) as figure:
+    with new_figure(path, 3.2 * len(shown), 3.4 * len(comparisons)) as figure:
         for i, comparison in enumerate(comparisons):
             run = _shown(comparison)
             truth = comparison.truth[run]
@@ -178,7 +164,7 @@ def _near(x: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def tracking(comparisons: Sequence[Comparison], path: Path) -> None:
     """The coordinates of one run, and the adaptation vector d_k of the learned filter below."""
     shown = _telling(comparisons, 4)
-    with _figure(path, 5.5 * len(comparisons), 9.5) as figure:
+    with new_figure(path, 5.5 * len(comparisons), 9.5) as figure:
         axes = figure.subplots(4, len(comparisons), squeeze=False, sharex=True)
         for column, comparison in zip(axes.T, comparisons, strict=True):
             run, time = _shown(comparison), _time(comparison)
@@ -192,7 +178,7 @@ def tracking(comparisons: Sequence[Comparison], path: Path) -> None:
 
 def errors_over_time(comparisons: Sequence[Comparison], path: Path) -> None:
     """CRMSE: the root mean square of all errors up to a time."""
-    with _figure(path, 5.0 * len(comparisons) + 2.2, 4.6) as figure:
+    with new_figure(path, 5.0 * len(comparisons) + 2.2, 4.6) as figure:
         axes = figure.subplots(1, len(comparisons), squeeze=False)[0]
         for one, comparison in zip(axes, comparisons, strict=True):
             for name, scores in comparison.scores.items():
@@ -208,7 +194,7 @@ def errors_over_time(comparisons: Sequence[Comparison], path: Path) -> None:
 def histograms(comparisons: Sequence[Comparison], path: Path) -> None:
     """How the error of a run is distributed over the runs, a filter a row."""
     names = list(comparisons[0].scores)
-    with _figure(path, 5.5 * len(comparisons) + 1.5, 0.55 * len(names) + 1.4) as figure:
+    with new_figure(path, 5.5 * len(comparisons) + 1.5, 0.55 * len(names) + 1.4) as figure:
         axes = figure.subplots(len(names), len(comparisons), squeeze=False, sharex="col")
         for column, comparison in zip(axes.T, comparisons, strict=True):
             armse = {

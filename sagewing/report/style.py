@@ -5,6 +5,8 @@ LABELS = {
     "ekf": "EKF",
     "shkf95": "Sage-Husa 0.95",
     "shkf99": "Sage-Husa 0.99",
+    "shkf995": "Sage-Husa 0.995",
+    "shkf999": "Sage-Husa 0.999",
     "shkf95-posterior": "Sage-Husa 0.95, posterior",
     "shkf99-posterior": "Sage-Husa 0.99, posterior",
     "vbakf": "VBAKF",
@@ -14,7 +16,10 @@ LABELS = {
     "ndr": "NDR-SHKF",
     "ndr-posterior": "NDR-SHKF, posterior",
     "ekf-tuned": "EKF, tuned",
+    "ekf-gated": "EKF, tuned, gated",
     "ekf-oracle": "EKF, oracle",
+    "onboard": "vehicle's own",
+    "imu-only": "IMU alone",
 }
 # Okabe and Ito's palette, which colour-blind readers can tell apart; a variant is darker.
 COLOURS = {
@@ -22,6 +27,8 @@ COLOURS = {
     "ekf": "#0072B2",
     "shkf95": "#E69F00",
     "shkf99": "#CC79A7",
+    "shkf995": "#C9A400",
+    "shkf999": "#8E5BB5",
     "shkf95-posterior": "#9C6B00",
     "shkf99-posterior": "#8C4A6E",
     "vbakf": "#009E73",
@@ -31,6 +38,14 @@ COLOURS = {
     "ndr": "#D55E00",
     "ndr-posterior": "#8B1A00",
     "ekf-tuned": "#003F66",
+    "ekf-gated": "#1B9E77",
     "ekf-oracle": "#444444",
+    "onboard": "#7F7F7F",
+    "imu-only": "#A0522D",
 }
 SYSTEMS = {"lorenz": "Lorenz", "rossler": "Rössler", "thomas": "Thomas"}
+SCENARIOS = {
+    "baseline": "Baseline",
+    "disturbance": "Disturbance: noisier pose for 2 s",
+    "denial": "Denial: no pose for 2 s",
+}

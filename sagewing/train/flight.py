@@ -76,7 +76,7 @@ class FlightTraining:
     """The settings of a training on flights; the defaults are the paper's, where it says them.
 
     `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
-    takes over; the paper has none. `longest` caps the curriculum's windows.
+    takes over; the paper has none. The curriculum's windows are cut to `shortest` and `longest`.
     """
 
     filter: str = "ndr"
@@ -85,6 +85,7 @@ class FlightTraining:
     architecture: Architecture = field(default_factory=Architecture.flight)
     schedule: Schedule = field(default_factory=schedule)
     batch: int = 128
+    shortest: int = 20
     longest: int = 300
     blackouts: float = 0.5
     degradation: Degradation = AVERAGED
@@ -201,9 +202,12 @@ def train_flight(
 
 def curriculum(setup: FlightTraining) -> list[tuple[int, int]]:
     """Up to which epoch windows have which length."""
-    share = setup.schedule.epochs / EPOCHS
-    stages = [(round(until * share), min(steps, setup.longest)) for until, steps in CURRICULUM]
-    return [*stages[:-1], (setup.schedule.epochs, stages[-1][1])]
+    epochs = setup.schedule.epochs
+    until: dict[int, int] = {}  # stages that come out equally long are one
+    for end, steps in CURRICULUM:
+        steps = min(max(steps, setup.shortest), setup.longest)
+        until[steps] = round(end * epochs / EPOCHS)
+    return [(end, steps) for steps, end in until.items()]
 
 
 def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int]) -> dict[str, Any]:
