@@ -1,17 +1,28 @@
 """The command line: results on stdout, the contract in result.json, mistakes with exit code 2."""
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import sagewing as sw
 from sagewing.bench.chaos import FILTERS, build
-from sagewing.cli import demo
+from sagewing.cli import demo, train_flight
 from sagewing.cli.main import main
+from sagewing.flights import dataset
+from sagewing.models import QDRONE
+from sagewing.policy import Architecture, storage
 from sagewing.policy.storage import SHIPPED, read_card
 from sagewing.sim.chaos import LORENZ, PROTOCOLS
+from sagewing.sim.plant import Flown
+from sagewing.train import Progress, Trained, flight
+from sagewing.train.flight import FlightTraining
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 
@@ -28,20 +39,49 @@ ROW = {
 }
 
 
-def test_demo_prints_a_table_and_leaves_its_result_and_picture(tmp_path, capsys):
-    main(
-        [
-            "demo",
-            "--out",
-            str(tmp_path / "d"),
-            "--runs",
-            "20",
-            "--steps",
-            "50",
-            "--json",
-            str(tmp_path / "r.json"),
-        ]
+FLIGHT_ROW = {"filter", "scenario", "flight", "pos_rmse_m", "att_rmse_rad", "nees_mean"}
+
+
+@pytest.fixture
+def one_flight(monkeypatch):
+    """In place of three simulated circles, which are tested with the plant: 5 s of hovering."""
+    rows = 500
+    still = np.zeros((rows, 3))
+    flown = Flown(
+        t=0.01 * np.arange(1, rows + 1),
+        imu=np.tile([0.0, 0.0, 9.81, 0.0, 0.0, 0.0], (rows, 1)),
+        motors=np.full((rows, 4), QDRONE.mass * 9.81 / QDRONE.thrust / 4),
+        position=still,
+        velocity=still,
+        quaternion=np.tile([1.0, 0.0, 0.0, 0.0], (rows, 1)),
+        rate=still,
     )
+    monkeypatch.setattr(dataset, "circle_flights", lambda seed: [flown])
+    monkeypatch.setattr(dataset, "training_flights", lambda seed: [flown])
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory):
+    """A policy for flights as it is before training, under its shipped name."""
+    folder = tmp_path_factory.mktemp("weights")
+    setup = FlightTraining(architecture=replace(Architecture.flight(), hidden=4, depth=1))
+    policy = flight.LEARNERS["ndr"].make(setup, jax.random.key(0))
+    policy.save(folder / "flight-sim-paper-ndr")
+    return folder
+
+
+@pytest.fixture
+def shipped(weights, monkeypatch):
+    monkeypatch.setattr(storage, "SHIPPED", weights)
+
+
+@pytest.mark.usefixtures("one_flight", "shipped")
+def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, monkeypatch):
+    # To compile all of them would take a minute.
+    assert set(demo.FILTERS) >= {"ekf", "shkf995", "shkf999", "ekf-tuned", "ekf-gated", "ndr"}
+    monkeypatch.setattr(demo, "FILTERS", ("ekf", "ndr"))
+    args = ["--seeds", "1", "--json", str(tmp_path / "r.json")]
+    main(["demo", "--out", str(tmp_path / "d"), *args])
     printed = capsys.readouterr()
     assert "NDR-SHKF" in printed.out
     assert "Written" not in printed.out
@@ -50,9 +90,62 @@ def test_demo_prints_a_table_and_leaves_its_result_and_picture(tmp_path, capsys)
     assert result == json.loads((tmp_path / "r.json").read_text())
     assert result["schema"] == 1
     assert {"command", "settings", "seed", "commit", "versions"} <= result.keys()
-    assert {r["filter"] for r in result["rows"]} == set(demo.FILTERS)
-    assert all(row.keys() >= ROW for row in result["rows"])
-    assert (tmp_path / "d" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert {r["filter"] for r in result["rows"]} == {"ekf", "ndr", "imu-only"}
+    assert {r["scenario"] for r in result["rows"]} == {"baseline", "disturbance", "denial"}
+    assert all(r.keys() >= FLIGHT_ROW for r in result["rows"] if r["noise"] is not None)
+    page = (tmp_path / "d" / "report.html").read_text()
+    assert page.count('src="data:image/png;base64,') == 3
+    assert not re.search(r"""(?:src|href)=["'](?!data:)|url\(|@import""", page)
+    assert "NDR-SHKF" in page
+    assert (tmp_path / "d" / "overview.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("one_flight")
+def test_bench_flight_runs_own_weights_and_leaves_tables_and_figures(tmp_path, weights, capsys):
+    out, policy = tmp_path / "b", weights / "flight-sim-paper-ndr"
+    args = ["--seeds", "1", "--filters", "ekf,ndr", "--scenarios", "denial", "--noise", "good"]
+    main(["bench", "flight", "--out", str(out), *args, "--weights", f"ndr={policy}"])
+    assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())
+    result = json.loads((out / "result.json").read_text())
+    assert [r["filter"] for r in result["rows"]] == ["ekf", "ndr", "imu-only"]
+    assert (result["settings"]["noise"], result["settings"]["data"]) == ("good", "sim")
+    for name in ("errors", "tracking-denial", "adaptation-denial"):
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "| denial | NDR-SHKF |" in (out / "table.md").read_text()
+    assert r"\begin{tabular}" in (out / "table.tex").read_text()
+
+
+@pytest.fixture
+def trained_at_once(monkeypatch):
+    """Training stops before it begins; that it learns is tested with the training."""
+
+    def train(setup, flights, seeds, *, folder, resume, report):
+        made = [flight.LEARNERS[setup.filter].make(setup, jax.random.key(s)) for s in seeds]
+        epochs = setup.schedule.epochs
+        report(Progress(epochs, epochs, 0.0, 0))
+        none = jnp.zeros(len(seeds), int)
+        return Trained(made, jnp.zeros((len(seeds), epochs)), none)
+
+    monkeypatch.setattr(train_flight, "train_flight", train)
+
+
+@pytest.mark.usefixtures("one_flight", "trained_at_once")
+def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(tmp_path, capsys):
+    tuned, out = tmp_path / "t", tmp_path / "n"
+    main(["tune", "flight", "--gate", "--out", str(tuned)])
+    assert len(re.findall("^[QR]: ", capsys.readouterr().out, re.M)) == 3
+    assert sw.Noise.load(tuned / "seed-0").r.shape == (2, 6)
+    made = read_card(tuned / "seed-0")["provenance"]["training"]
+    assert (made["filter"], made["schedule"]["epochs"]) == ("ekf-gated", 110)
+    args = ["--filter", "ndr-posterior", "--nominal", str(tuned / "seed-0"), "--noise", "good"]
+    args += ["--seed", "3", "--seeds", "2", "--depth", "1", "--without-pose", "drag"]
+    main(["train", "flight", "--out", str(out), *args])
+    made = read_card(out / "seed-4")["provenance"]["training"]
+    assert made["flights"] == ["sim-path-1, 4.99 s"]
+    assert made["degradation"]["position_std"] == 0.05
+    assert made["degradation"]["imu_std"] == flight.AVERAGED.imu_std
+    assert (made["policy"]["gain_noise"], made["without_pose"]) == ("posterior", "drag")
+    assert sw.Policy.load(out / "seed-4").arch.depth == 1
 
 
 @pytest.mark.parametrize(
@@ -61,7 +154,17 @@ def test_demo_prints_a_table_and_leaves_its_result_and_picture(tmp_path, capsys)
         (["train", "chaos", "--seeds", "0"], "--seeds must be at least 1"),
         (["train", "chaos", "--depth", "0"], "depth must lie in 1..64; got 0"),
         (["train", "chaos", "--bounds", "2", "3"], "low <= 1 <= high"),
-        (["demo", "--runs", "0"], "--runs must be at least 1"),
+        (["train", "flight", "--blackouts", "1.5"], "--blackouts must lie in 0..1; got 1.5"),
+        (["train", "flight", "--data", "smi"], "'sim' or a folder; there is no folder at smi"),
+        (["train", "flight", "--nominal", "x"], "--nominal goes with --filter ndr-posterior"),
+        (["tune", "flight", "--longest", "0"], "--longest must be at least 1"),
+        (["demo", "--seeds", "0"], "--seeds must be at least 1"),
+        (["bench", "flight", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf995"),
+        (["bench", "flight", "--scenarios", "fog"], "no scenario 'fog'; known: baseline"),
+        (["bench", "flight", "--weights", "ekf=x"], "--weights takes FILTER=DIR"),
+        (["bench", "flight", "--filters", "ekf", "--data", "smi"], "there is no folder at smi"),
+        (["bench", "flight", "--filters", "ekf", "--data", "tests"], "tests has no .npz files"),
+        (["bench", "flight", "--json", "tests"], "--json takes a file; tests is a folder"),
         (["tune", "chaos", "--epochs", "0"], "--epochs must be at least 1"),
         (["bench", "chaos", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf95"),
         (["bench", "chaos", "--systems", "chua"], "no system 'chua'; known: lorenz, rossler"),
@@ -79,6 +182,26 @@ def test_a_mistake_is_a_sentence_and_exit_code_2(tmp_path, capsys, args, words):
     assert words in " ".join(printed.err.split())
     assert printed.out == ""
     assert not (tmp_path / "o").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(tmp_path, capsys):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(SystemExit) as exit:
+        main(["bench", "flight", "--out", str(tmp_path / "taken" / "o")])
+    assert exit.value.code == 2
+    assert "taken is a file" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_every_command_shows_an_example(capsys):
+    known = {"bench": ["chaos", "flight", "transfer"], "train": ["chaos", "flight"]}
+    known["tune"] = known["train"]
+    commands = [["demo"], *([c] for c in known), *([c, d] for c, ds in known.items() for d in ds)]
+    for command in commands:
+        with pytest.raises(SystemExit) as exit:
+            main([*command, "--help"])
+        assert exit.value.code == 0
+        assert f"Example: sagewing {command[0]}" in capsys.readouterr().out
 
 
 def test_an_unknown_command_or_option_exits_with_2():
@@ -120,8 +243,12 @@ def test_every_filter_of_the_table_can_be_built_from_what_ships(protocol):
 def test_what_is_shipped_says_where_it_comes_from(folder):
     made = read_card(SHIPPED / folder)["provenance"]
     assert {"training", "seed", "commit", "versions"} <= made.keys()
-    assert made["training"]["domain"] == "lorenz"
-    assert folder.endswith(made["training"]["protocol"])
+    if folder.startswith("flight-"):
+        assert made["training"]["domain"] == "flight"
+        assert folder.endswith(f"-{made['training']['filter']}")
+    else:
+        assert made["training"]["domain"] == "lorenz"
+        assert folder.endswith(made["training"]["protocol"])
 
 
 def test_the_short_name_of_a_shipped_policy_and_an_unknown_one():

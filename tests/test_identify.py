@@ -9,7 +9,7 @@ import pytest
 import sagewing as sw
 from sagewing.flights import Flight, read_flights
 from sagewing.flights.identify import (
-    CRAZYFLIE,
+    CRAZYFLIE_FRAME,
     FULL_V,
     MIXER,
     Frame,
@@ -162,7 +162,7 @@ def test_a_recorded_crazyflie_is_a_crazyflie():
     c = found.vehicle
     # Luis and Le Ny (2016): 1.395e-5 and 1.436e-5.
     np.testing.assert_allclose(c.inertia[:2], 1.4e-5, rtol=0.15)
-    assert c.mass == CRAZYFLIE.mass
+    assert c.mass == CRAZYFLIE_FRAME.mass
     np.testing.assert_allclose(c.drag[:2], 0.39, rtol=0.05)
     np.testing.assert_allclose(found.fit.r2[:2], 0.93, atol=0.05)
     assert c.torque > 0.0

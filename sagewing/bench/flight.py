@@ -205,7 +205,12 @@ def estimate(filt: Any, records: Record, dt: float) -> Estimates:
     return Estimates(x, error, q, r, d)
 
 
-def nees(x: States, P: Covariances, position: States, quaternion: States) -> Values:
+def nees(
+    x: States,
+    P: Covariances,
+    position: Float[Array, "3 *batch"],
+    quaternion: Float[Array, "4 *batch"],
+) -> Values:
     """The normalised error squared of position and attitude: six degrees of freedom.
 
     The attitude's error is the small rotation between truth and estimate, 2 Xi^T (q_true - q).

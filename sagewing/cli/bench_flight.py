@@ -54,7 +54,8 @@ class BenchFlight:
         check_names(filters, scenarios)
         kind = "sim" if self.data == SIM else "real"
         learned = flight_weights(filters, kind, self.noise, self.weights)
-        data = load(self.data, self.seed, parts=("test",))
+        with console.err.status("preparing the flights"):
+            data = load(self.data, self.seed, parts=("test",))
         console.notes(data.notes)
         comparisons = compare_all(
             data,

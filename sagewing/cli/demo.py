@@ -40,7 +40,8 @@ class Demo:
         console.at_least_one(self, "seeds")
         console.check_places(self.out, self.json)
         learned = flight_weights(FILTERS, SIM, NOISE, ())
-        data = load(SIM, self.seed, parts=("test",))
+        with console.err.status("preparing the flights"):
+            data = load(SIM, self.seed, parts=("test",))
         comparisons = compare_all(
             data, SCENARIOS, FILTERS, learned, noise=NOISE, seed=self.seed, seeds=self.seeds
         )

@@ -142,7 +142,8 @@ def fit_flight(
     resume: bool,
 ) -> list[Any]:
     """Fit to the training flights of `data`, with the vehicle that flew them."""
-    loaded = load(data, parts=("train",))
+    with console.err.status("preparing the flights"):
+        loaded = load(data, parts=("train",))
     console.notes(loaded.notes)
     setup = replace(setup, vehicle=loaded.vehicle)
     return fit(

@@ -9,7 +9,13 @@ import numpy as np
 
 from sagewing.errors import InputError
 from sagewing.flights.flight import Flight
-from sagewing.flights.identify import Identified, airborne, identify, levelled
+from sagewing.flights.identify import (
+    KNOWN_CRAZYFLIE,
+    Identified,
+    airborne,
+    identify,
+    levelled,
+)
 from sagewing.flights.npz import read_flights
 from sagewing.models.quadrotor import QDRONE, Vehicle
 from sagewing.sim.plant import circle_flights, training_flights
@@ -33,13 +39,23 @@ class Dataset(NamedTuple):
 def load(data: str, seed: int = 0, parts: Sequence[Part] = ("train", "test")) -> Dataset:
     """Simulated flights of this seed for "sim", or the real ones below a folder.
 
-    Simulated flights that are in none of the `parts` are not flown, and their list is empty.
+    Each of the `parts` must be there; simulated flights that are in none of them are not flown.
     """
     if data == SIM:
         return simulated(seed, parts)
     if not Path(data).is_dir():
         raise InputError(f"Flights are {SIM!r} or a folder; there is no folder at {data}.")
-    return real(data)
+    found = real(data)
+    for part, purpose, named in (
+        ("train", "train on", f"without the word {HELD_OUT!r} in its name"),
+        ("test", "test on", f"with the word {HELD_OUT!r} in its name"),
+    ):
+        if part in parts and not getattr(found, part):
+            raise InputError(
+                f"{data} has no flight to {purpose}: it needs at least one with four motor "
+                f"commands and {named}, such as B2_{HELD_OUT}_fast.npz."
+            )
+    return found
 
 
 def simulated(seed: int, parts: Sequence[Part]) -> Dataset:
@@ -57,7 +73,7 @@ def simulated(seed: int, parts: Sequence[Part]) -> Dataset:
 
 
 def real(folder: str) -> Dataset:
-    """The flights below a folder: circles are held out, the rest identifies the vehicle.
+    """The flights below a folder: circles are held out, the rest, if any, identifies the vehicle.
 
     A flight without four motor commands is another vehicle's, and stays as it was recorded.
     """
@@ -65,16 +81,7 @@ def real(folder: str) -> Dataset:
     own = [flight for flight in flights if flight.motors is not None]
     train = [flight for flight in own if HELD_OUT not in _words(flight)]
     test = [flight for flight in own if HELD_OUT in _words(flight)]
-    for what, found, named in (
-        ("train on", train, f"without the word {HELD_OUT!r} in its name"),
-        ("test on", test, f"with the word {HELD_OUT!r} in its name"),
-    ):
-        if not found:
-            raise InputError(
-                f"{folder} has no flight to {what}: it needs at least one with four motor "
-                f"commands and {named}, such as B2_{HELD_OUT}_fast.npz."
-            )
-    found = identify(train)
+    found = identify(train) if train else KNOWN_CRAZYFLIE
     train, test = ([prepared(flight, found) for flight in some] for some in (train, test))
     other = [flight for flight in flights if flight.motors is None]
     notes = [f"{f.name}: {repair}" for f in (*train, *test, *other) for repair in f.repairs]
@@ -106,6 +113,8 @@ def _words(flight: Flight) -> list[str]:
 def _known(found: Identified) -> str:
     """How well the identified vehicle explains the flights that it was found from."""
     fit = found.fit
+    if not fit.samples:
+        return "no flights to identify the vehicle from: it is taken for a Crazyflie 2.1"
     forces, turns = (", ".join(f"{v:.2g}" for v in part) for part in (fit.std[:3], fit.std[3:]))
     explained = ", ".join(f"{100 * v:.0f}%" for v in fit.r2)
     return (

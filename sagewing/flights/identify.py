@@ -18,7 +18,7 @@ from jaxtyping import Float
 from sagewing.errors import InputError
 from sagewing.flights.flight import Flight
 from sagewing.flights.rotate import conjugate, multiply, rotate
-from sagewing.models.quadrotor import GRAVITY, Vehicle
+from sagewing.models.quadrotor import CRAZYFLIE, GRAVITY, Vehicle
 
 FULL_V = 4.2  # a charged lithium cell
 LAGS_S = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
 # 27 g as sold and 3 g of markers; J_z of Luis and Le Ny, "Design of a trajectory tracking
 # controller for a nanoquadcopter" (2016); motors 92 mm apart across the diagonal.
-CRAZYFLIE = Frame(0.030, 2.173e-5, 0.065, 0.065)
+CRAZYFLIE_FRAME = Frame(0.030, 2.173e-5, 0.065, 0.065)
 
 
 class Fit(NamedTuple):
@@ -88,7 +88,11 @@ class Identified(NamedTuple):
         return Fit(tuple(left.std(axis=0).tolist()), tuple(r2.tolist()), len(seen))
 
 
-def identify(flights: Sequence[Flight], frame: Frame = CRAZYFLIE) -> Identified:
+# For flights of a Crazyflie without others to identify it from.
+KNOWN_CRAZYFLIE = Identified(CRAZYFLIE, lag_s=0.04, delay_s=0.02, fit=Fit((), (), 0))
+
+
+def identify(flights: Sequence[Flight], frame: Frame = CRAZYFLIE_FRAME) -> Identified:
     """The vehicle that flew these flights; lag and delay are those that explain roll and pitch."""
 
     def left_of_turning(lag_s: float, delay_s: float) -> float:

@@ -6,6 +6,7 @@ from sagewing.models.continuous import ContinuousModel
 from sagewing.models.lorenz import Lorenz
 from sagewing.models.model import Model
 from sagewing.models.quadrotor import (
+    CRAZYFLIE,
     QDRONE,
     QuadrotorDrag,
     QuadrotorDynamic,
@@ -17,6 +18,7 @@ from sagewing.models.switched import Switched
 from sagewing.models.thomas import Thomas
 
 __all__ = [
+    "CRAZYFLIE",
     "QDRONE",
     "ConstantVelocity",
     "ContinuousModel",

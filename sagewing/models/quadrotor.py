@@ -51,6 +51,17 @@ class Vehicle(NamedTuple):
 
 # Paper, Table 5.
 QDRONE = Vehicle(1.121, (1.00e-2, 8.20e-3, 1.48e-2), 0.2136, 0.1758, 5.11, 0.0487)
+# Crazyflie 2.1 with markers: 30 g and the yaw inertia assumed, the rest identified from the flights
+# of NanoBench that are not circles (`flights/identify.py`).
+CRAZYFLIE = Vehicle(
+    mass=0.030,
+    inertia=(1.417e-5, 1.340e-5, 2.173e-5),
+    roll_span=0.065,
+    pitch_span=0.065,
+    thrust=0.1058,
+    torque=8.37e-4,
+    drag=(0.386, 0.394, 0.035),
+)
 
 
 class Quadrotor(ContinuousModel):

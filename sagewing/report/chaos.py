@@ -108,30 +108,6 @@ def _short(value: float | None) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
-def overview(comparisons: Sequence[Comparison], path: Path) -> None:
-    """One run of each system, how the learned filter adapts in it, and the mean error."""
-    with new_figure(path, 5.5 * len(comparisons), 8.5) as figure:
-        axes = figure.subplots(3, len(comparisons), squeeze=False)
-        for (track, adaptation, error), comparison in zip(axes.T, comparisons, strict=True):
-            run, time = _shown(comparison), _time(comparison)
-            _track(track, comparison, run, time, axis=1, filters=list(comparison.scores))
-            track.set_title(f"{SYSTEMS[comparison.system]}: the state y of one run (grey: truth)")
-            track.legend(ncols=2, fontsize=8)
-            _adaptation(adaptation, comparison, run, time)
-            kept = ~np.any([diverged(s.rmse) for s in comparison.scores.values()], axis=0)
-            for name, scores in comparison.scores.items():
-                error.plot(
-                    time, scores.rmse[kept].mean(axis=0), color=COLOURS[name], label=LABELS[name]
-                )
-            error.set(
-                title=f"mean error over {int(kept.sum())} runs that no filter lost",
-                xlabel="time [s]",
-                ylabel="RMSE",
-                ylim=(0.0, None),
-            )
-            error.legend(ncols=2, fontsize=8)
-
-
 def attractors(comparisons: Sequence[Comparison], path: Path) -> None:
     """One run in space: the truth in grey and one filter a panel."""
     shown = _telling(comparisons, 4)

@@ -1,0 +1,279 @@
+"""The flight benchmark in pictures: tracking, errors over time, adaptation."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sagewing.bench.flight import Comparison
+from sagewing.bench.metrics import attitude_error
+from sagewing.flights.records import POSE
+from sagewing.models.angles import wrap_angle
+from sagewing.models.quadrotor import Q, R
+from sagewing.models.rotations import euler_angles
+from sagewing.report.figures import new_figure
+from sagewing.report.page import Picture
+from sagewing.report.style import COLOURS, LABELS, SCENARIOS
+
+LEARNED = ("ndr-posterior", "ndr")  # the first that is there is shown in full
+# Of many filters, those that a picture with room for a few shows, the first that are there.
+TELLING = ("ekf", "ndr-posterior", "ndr", "ekf-gated", "shkf999", "ekf-tuned", "shkf995")
+SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
+SMOOTHED_S = 0.1  # errors over time are means over so many seconds
+AXES = ("x", "y", "z")
+ANGLES = ("roll", "pitch", "yaw")
+# The channels of q_k and of r_k, and what the six measurements are in either mode.
+STATES = {
+    "position": ("x", "y", "z"),
+    "velocity": ("x", "y", "z"),
+    "attitude": ("w", "x", "y", "z"),
+    "rate": ("x", "y", "z"),
+    "accelerometer bias": ("x", "y", "z"),
+    "gyroscope bias": ("x", "y", "z"),
+}
+POSES = {"position": ("x", "y", "z"), "angles": ("roll", "pitch", "yaw")}
+IMU = ("acc.", "gyro")
+CHANNELS = {
+    "w": "#777777",
+    **dict.fromkeys(("x", "roll"), "#D55E00"),
+    **dict.fromkeys(("y", "pitch"), "#009E73"),
+    **dict.fromkeys(("z", "yaw"), "#0072B2"),
+}
+
+
+def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
+    """Position and attitude of one record: truth, what was measured, and a few filters."""
+    steps, time = _steps(comparison, record), _time(comparison, record)
+    position = np.asarray(comparison.records.position)[record, :steps]
+    angles = np.unwrap(_euler(np.asarray(comparison.records.quaternion)[record, :steps]), axis=0)
+    seen = np.asarray(comparison.records.z)[record, :steps]
+    seen = np.where(np.asarray(comparison.records.u)[record, :steps, :1] == POSE, seen, np.nan)
+    truth = np.concatenate([position, angles], axis=1)
+    panels = {"measured": seen}
+    for name in _telling(comparison, 4):
+        x = comparison.estimates[name].x[record, :steps]
+        panels[name] = np.concatenate([x[:, R], _euler(x[:, Q])], axis=1)
+    with new_figure(path, 11.0, 7.2) as figure:
+        axes = figure.subplots(3, 2, sharex=True)
+        for i, axis in enumerate(axes.T.ravel()):
+            turns = i >= 3
+            scale = np.degrees(1.0) if turns else 1.0
+            for name, values in panels.items():
+                column = values[:, i]
+                if turns:
+                    column = _angle_near(column, truth[:, i])
+                style: dict[str, Any] = {"color": COLOURS.get(name), "lw": 1.1}
+                if name == "measured":
+                    style = {"color": "#B5B5B5", "ls": "", "marker": ".", "ms": 1.6, "zorder": 0}
+                axis.plot(time, scale * column, label=LABELS.get(name, name), **style)
+            told = scale * (_angle_near(truth[:, i], truth[:, i]) if turns else truth[:, i])
+            axis.plot(time, told, color=COLOURS["truth"], lw=3.0, alpha=0.3, label="truth")
+            low, high = np.nanmin(told), np.nanmax(told)
+            margin = np.clip(0.4 * (high - low), *((10.0, 30.0) if turns else (0.5, 5.0)))
+            axis.set_ylim(low - margin, high + margin)
+            axis.set_ylabel(f"{ANGLES[i - 3]} [deg]" if turns else f"{AXES[i]} [m]")
+            _shade(axis, comparison, record)
+        axes[-1, 0].set_xlabel("time [s]")
+        axes[-1, 1].set_xlabel("time [s]")
+        axes[0, 0].set_xlim(time[0], time[-1])
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        flight = comparison.flights[record // comparison.seeds].name
+        figure.suptitle(f"{SCENARIOS[comparison.scenario]} ({flight}, one draw of noise)")
+
+
+def errors(comparisons: Sequence[Comparison], path: Path) -> None:
+    """Position and attitude error over time, mean over all records, a column a scenario."""
+    with new_figure(path, 4.2 * len(comparisons) + 0.6, 6.2) as figure:
+        axes = figure.subplots(2, len(comparisons), squeeze=False, sharex=True, sharey="row")
+        for column, comparison in zip(axes.T, comparisons, strict=True):
+            _errors(column[0], column[1], comparison)
+            column[0].set_title(SCENARIOS[comparison.scenario])
+            column[1].set_xlabel("time from the window's start [s]")
+        axes[0, 0].set_ylabel("position error [m]")
+        axes[1, 0].set_ylabel("attitude error [deg]")
+        _legend_below(figure, axes[0, 0])
+
+
+def adaptation(comparison: Comparison, path: Path, record: int = 0) -> None:
+    """q_k, r_k and d_k of the learned filter in one record; no figure where there is none."""
+    name = _learned(comparison)
+    if name is None:
+        return
+    made = comparison.estimates[name]
+    if made.q is None or made.r is None or made.d is None:
+        return
+    time, steps = _time(comparison, record), _steps(comparison, record)
+    groups = [(f"q: {name}", channels) for name, channels in STATES.items()]
+    for (pose, channels), imu in zip(POSES.items(), IMU, strict=True):
+        label = f"r: {pose}\n(window: {imu})" if comparison.scenario == "denial" else f"r: {pose}"
+        groups.append((label, channels))
+    noise = np.concatenate([made.q, made.r], axis=-1)[record, :steps]
+    d = made.d[record, :steps]
+    with new_figure(path, 11.0, 1.5 * len(groups) + 0.8) as figure:
+        axes = figure.subplots(len(groups), 2, sharex=True)
+        first = 0
+        for (left, right), (label, channels) in zip(axes, groups, strict=True):
+            for i, channel in enumerate(channels, first):
+                style = {"color": CHANNELS[channel], "lw": 0.9, "label": channel}
+                left.semilogy(time, noise[:, i], **style)
+                right.plot(time, d[:, i], **style)
+            left.set_ylabel(label, fontsize=8)
+            most = float(d[:, first : first + len(channels)].max())
+            right.set_ylim(0.0, min(1.05, max(0.05, 1.3 * most)))
+            for axis in (left, right):
+                _shade(axis, comparison, record)
+            right.legend(loc="upper right", ncols=len(channels), fontsize=7)
+            first += len(channels)
+        axes[0, 0].set_title("variances $q_k$ and $r_k$ (SI units)")
+        axes[0, 1].set_title("$d_k$ (0: keeps its variance, 1: takes the newest)")
+        axes[0, 0].set_xlim(time[0], time[-1])
+        for axis in axes[-1]:
+            axis.set_xlabel("time [s]")
+        figure.suptitle(f"How {LABELS[name]} adapts. {SCENARIOS[comparison.scenario]}")
+
+
+def overview(comparisons: Sequence[Comparison], path: Path, record: int = 0) -> None:
+    """A column a scenario: the path of one record from above, and the errors of all."""
+    with new_figure(path, 4.2 * len(comparisons) + 0.6, 9.6) as figure:
+        axes = figure.subplots(
+            3, len(comparisons), squeeze=False, sharey="row", height_ratios=(1.5, 1.0, 1.0)
+        )
+        for column, comparison in zip(axes.T, comparisons, strict=True):
+            _from_above(column[0], comparison, record)
+            column[0].set_title(SCENARIOS[comparison.scenario])
+            _errors(column[1], column[2], comparison)
+            column[2].set_xlabel("time from the window's start [s]")
+        axes[0, 0].set_ylabel("y [m]")
+        axes[1, 0].set_ylabel("position error [m]")
+        axes[2, 0].set_ylabel("attitude error [deg]")
+        _legend_below(figure, axes[1, 0])
+
+
+def gallery(comparisons: Sequence[Comparison], folder: Path) -> list[Picture]:
+    """The figures of a page about all scenarios; one record of the last is shown in full."""
+    last = comparisons[-1]
+    made = [
+        Picture(
+            "At a glance",
+            "Above: one flight from above, with the part in which the pose is worse or missing. "
+            "Below: the error at every time, mean over all flights and noise draws and over 0.1 s.",
+            folder / "overview.png",
+        ),
+        Picture(
+            "One flight",
+            "Dots are what was measured; a filter that leaves the panel is lost for that time.",
+            folder / f"tracking-{last.scenario}.png",
+        ),
+    ]
+    overview(comparisons, made[0].path)
+    tracking(last, made[1].path)
+    if _learned(last):
+        made.append(
+            Picture(
+                "What the learned filter does",
+                "The variances that it holds in the same flight, and the weight d_k that it gives "
+                "to the newest evidence about each of them.",
+                folder / f"adaptation-{last.scenario}.png",
+            )
+        )
+        adaptation(last, made[2].path)
+    return made
+
+
+def _from_above(axis: Any, comparison: Comparison, record: int) -> None:
+    steps = _steps(comparison, record)
+    truth = np.asarray(comparison.records.position)[record, :steps]
+    inside = comparison.window[record // comparison.seeds]
+    if comparison.scenario != "baseline":
+        axis.plot(*truth[inside, :2].T, color=SHADE["color"], lw=9.0, alpha=0.3, label="window")
+    for name in _telling(comparison, 3):
+        x = comparison.estimates[name].x[record, :steps]
+        faint = {"lw": 0.7, "alpha": 0.35} if name == "ekf" else {"lw": 1.3}
+        axis.plot(x[:, 0], x[:, 1], color=COLOURS[name], **faint)
+    axis.plot(truth[:, 0], truth[:, 1], color=COLOURS["truth"], lw=3.0, alpha=0.4, label="truth")
+    middle = 0.5 * (truth.min(axis=0) + truth.max(axis=0))
+    half = 0.5 * np.ptp(truth[:, :2], axis=0).max() + 1.2
+    axis.set(xlim=middle[0] + half * np.array([-1, 1]), ylim=middle[1] + half * np.array([-1, 1]))
+    axis.set(aspect="equal", xlabel="x [m]")
+    axis.legend(loc="upper right", fontsize=7)
+
+
+def _errors(above: Any, below: Any, comparison: Comparison) -> None:
+    """Means over records, each on the clock of its window; only where all records have a row."""
+    starts = [window.start for window in comparison.window]
+    first, last = -min(starts), min(n - k for n, k in zip(comparison.length, starts, strict=True))
+    time = comparison.dt * (np.arange(first, last) + 1)
+    position, quaternion = map(
+        np.asarray, (comparison.records.position, comparison.records.quaternion)
+    )
+    for name, made in comparison.estimates.items():
+        apart, turned = [], []
+        for i in range(len(made.x)):
+            start = starts[i // comparison.seeds]
+            rows = slice(start + first, start + last)
+            apart.append(np.linalg.norm(made.x[i, rows, R] - position[i, rows], axis=1))
+            turned.append(attitude_error(made.x[i, rows, Q], quaternion[i, rows]))
+        style = {"color": COLOURS[name], "lw": 1.2, "label": LABELS[name]}
+        rows = round(SMOOTHED_S / comparison.dt)
+        above.semilogy(time, _smooth(np.mean(apart, axis=0), rows), **style)
+        below.semilogy(time, _smooth(np.degrees(np.mean(turned, axis=0)), rows), **style)
+    for axis in (above, below):
+        axis.grid(True, which="both", alpha=0.2)
+        axis.set_xlim(time[0], time[-1])
+        if comparison.scenario != "baseline":
+            window = comparison.window[0]
+            axis.axvspan(0.0, comparison.dt * (window.stop - window.start), **SHADE)
+
+
+def _legend_below(figure: Any, axis: Any) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+
+
+def _telling(comparison: Comparison, most: int) -> list[str]:
+    there = list(comparison.estimates)
+    chosen = [name for name in TELLING if name in there] + [n for n in there if n not in TELLING]
+    return sorted(chosen[:most], key=there.index)
+
+
+def _learned(comparison: Comparison) -> str | None:
+    return next((name for name in LEARNED if name in comparison.estimates), None)
+
+
+def _shade(axis: Any, comparison: Comparison, record: int) -> None:
+    if comparison.scenario != "baseline":
+        window = comparison.window[record // comparison.seeds]
+        time = comparison.dt * np.array([window.start + 1, window.stop])
+        axis.axvspan(time[0], time[1], **SHADE)
+
+
+def _steps(comparison: Comparison, record: int) -> int:
+    return comparison.length[record // comparison.seeds]
+
+
+def _time(comparison: Comparison, record: int) -> np.ndarray:
+    return comparison.dt * np.arange(1, _steps(comparison, record) + 1)
+
+
+def _angle_near(angle: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Continuous beside the truth; where that goes round and round, within half a turn of zero."""
+    angle = truth + np.asarray(wrap_angle(jnp.asarray(angle - truth)))
+    if np.ptp(truth) < 2.0 * np.pi:
+        return angle
+    wrapped = np.asarray(wrap_angle(jnp.asarray(angle)))
+    jumps = np.abs(np.diff(wrapped, prepend=wrapped[0])) > np.pi
+    return np.where(jumps, np.nan, wrapped)
+
+
+def _smooth(error: np.ndarray, rows: int) -> np.ndarray:
+    """The mean over some rows around each, fewer at the ends."""
+    ones = np.ones(rows)
+    return np.convolve(error, ones, "same") / np.convolve(np.ones_like(error), ones, "same")
+
+
+def _euler(q: np.ndarray) -> np.ndarray:
+    return np.asarray(jax.vmap(euler_angles)(jnp.asarray(q)))
