@@ -16,13 +16,13 @@ from sagewing.filters import EKF, SageHusa
 from sagewing.filters.kernels import cholesky, matmul, transpose, whiten
 from sagewing.filters.lifting import per_sample
 from sagewing.flights import Flight
-from sagewing.flights.records import IMU, POSE, Record, record, rows_of
+from sagewing.flights.records import IMU, POSE, Record, WithoutPose, record, rows_of
 from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
 from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import attitude_matrix, rotation_matrix
 from sagewing.shapes import Covariances, States, Values, real_dtype
 from sagewing.sim.degradation import Degradation
-from sagewing.train.flight import LEARNERS, P0, Q0, R0, WithoutPose, estimator
+from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
 
 SCENARIOS = ("baseline", "disturbance", "denial")
 WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)

@@ -11,8 +11,8 @@ from sagewing.cli import console
 from sagewing.cli.weights import flight_weights
 from sagewing.files import write_atomically
 from sagewing.flights.dataset import SIM, Dataset, load
+from sagewing.flights.records import WithoutPose
 from sagewing.report import flight, flight_figures
-from sagewing.train.flight import WithoutPose
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,16 @@ class BenchFlight:
     """folder for the results and figures"""
     data: str = SIM
     """sim for simulated circles, or a folder of real flights, whose circles are flown"""
+    fly: Literal["held-out", "other"] = "held-out"
+    """the circles of the folder, or what another vehicle flew there: its second half"""
     scenarios: str = ",".join(SCENARIOS)
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
     filters: str = ",".join(FILTERS)
     """which filters, in the order of the table"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
-    without_pose: WithoutPose = "dynamic"
-    """what drives the filter in a blackout: dynamic (the motors) or drag (the IMU, and its drag)"""
+    without_pose: WithoutPose | None = None
+    """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     seeds: int = 5
     """draws of the noise for each flight"""
     seed: int = 0
@@ -57,23 +59,26 @@ class BenchFlight:
         with console.err.status("preparing the flights"):
             data = load(self.data, self.seed, parts=("test",))
         console.notes(data.notes)
+        if self.fly == "other":
+            data = data.of_other()
         comparisons = compare_all(
             data,
             scenarios,
             filters,
             learned,
             noise=self.noise,
-            without_pose=self.without_pose,
+            without_pose=self.without_pose or data.without_pose,
             seed=self.seed,
             seeds=self.seeds,
         )
         rows = [row for comparison in comparisons for row in comparison.rows]
         settings = {
             "data": self.data,
+            "fly": self.fly,
             "scenarios": scenarios,
             "filters": filters,
             "noise": self.noise,
-            "without_pose": self.without_pose,
+            "without_pose": self.without_pose or data.without_pose,
             "seeds": self.seeds,
             "weights": list(self.weights),
             "vehicle": data.vehicle._asdict(),

@@ -9,6 +9,7 @@ from sagewing.cli import console
 from sagewing.cli.fitting import fit
 from sagewing.errors import InputError
 from sagewing.flights.dataset import SIM, load
+from sagewing.flights.records import WithoutPose
 from sagewing.policy import Architecture, Noise
 from sagewing.policy.features import FeatureName
 from sagewing.sim.degradation import Degradation
@@ -18,7 +19,6 @@ from sagewing.train.flight import (
     Q0,
     R0,
     FlightTraining,
-    WithoutPose,
     schedule,
     settings,
     train_flight,
@@ -51,12 +51,14 @@ class TrainFlight:
     """of five batches each; the curriculum shrinks with them"""
     batch: int = 128
     """windows in a batch"""
+    shortest: int = 20
+    """fewest measurements in a window; the curriculum begins with 20"""
     longest: int = 300
     """most measurements in a window"""
     blackouts: float = 0.5
     """share of windows in which the pose is lost for a while (paper: 0)"""
-    without_pose: WithoutPose = "dynamic"
-    """what drives the filter in a blackout: dynamic (the motors) or drag (the IMU, and its drag)"""
+    without_pose: WithoutPose | None = None
+    """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     learning_rate: float = 1e-3
@@ -78,14 +80,14 @@ class TrainFlight:
 
     def __call__(self) -> None:
         """Run it."""
-        console.at_least_one(self, "seeds", "epochs", "batch", "longest")
+        console.at_least_one(self, "seeds", "epochs", "batch", "shortest", "longest")
         console.check_places(self.out, self.json)
         setup = FlightTraining(
             filter=self.filter,
-            without_pose=self.without_pose,
             architecture=replace(Architecture.flight(), features=self.features, depth=self.depth),
             schedule=schedule(self.epochs, self.learning_rate),
             batch=self.batch,
+            shortest=self.shortest,
             longest=self.longest,
             blackouts=share(self.blackouts),
             degradation=degradation(self.noise),
@@ -96,7 +98,16 @@ class TrainFlight:
         if self.nominal is not None:
             setup = replace(setup, **self._nominal(self.nominal))
         seeds = list(range(self.seed, self.seed + self.seeds))
-        fit_flight("train flight", setup, self.data, seeds, self.out, self.json, resume=self.resume)
+        fit_flight(
+            "train flight",
+            setup,
+            self.data,
+            self.without_pose,
+            seeds,
+            self.out,
+            self.json,
+            resume=self.resume,
+        )
 
     def _nominal(self, folder: Path) -> dict[str, Any]:
         if self.filter != "ndr-posterior":
@@ -135,6 +146,7 @@ def fit_flight(
     command: str,
     setup: FlightTraining,
     data: str,
+    without_pose: WithoutPose | None,
     seeds: list[int],
     out: Path,
     json: Path | None,
@@ -145,7 +157,7 @@ def fit_flight(
     with console.err.status("preparing the flights"):
         loaded = load(data, parts=("train",))
     console.notes(loaded.notes)
-    setup = replace(setup, vehicle=loaded.vehicle)
+    setup = replace(setup, vehicle=loaded.vehicle, without_pose=without_pose or loaded.without_pose)
     return fit(
         command,
         lambda report: train_flight(

@@ -33,36 +33,43 @@ class TuneFlight:
     seed: int = 0
     """draws the windows"""
     epochs: int = 110
-    """of five batches each; the curriculum shrinks with them"""
-    batch: int = 128
+    """of five batches each"""
+    batch: int = 32
     """windows in a batch"""
-    longest: int = 300
-    """most measurements in a window"""
+    steps: int = 1000
+    """measurements in a window: ten seconds, as long as the benchmark's flights"""
     blackouts: float = 0.5
     """share of windows in which the pose is lost for a while"""
-    without_pose: WithoutPose = "dynamic"
-    """what drives the filter in a blackout: dynamic (the motors) or drag (the IMU, and its drag)"""
+    without_pose: WithoutPose | None = None
+    """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
-    learning_rate: float = 3e-2
+    learning_rate: float = 0.1
     """of Adam, on the logarithms of the variances"""
     json: Path | None = None
     """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
-        console.at_least_one(self, "epochs", "batch", "longest")
+        console.at_least_one(self, "epochs", "batch", "steps")
         console.check_places(self.out, self.json)
         setup = FlightTraining(
             filter="ekf-gated" if self.gate else "ekf-tuned",
-            without_pose=self.without_pose,
             schedule=schedule(self.epochs, self.learning_rate),
             batch=self.batch,
-            longest=self.longest,
+            shortest=self.steps,
+            longest=self.steps,
             blackouts=share(self.blackouts),
             degradation=degradation(self.noise),
         )
         found = fit_flight(
-            "tune flight", setup, self.data, [self.seed], self.out, self.json, resume=self.resume
+            "tune flight",
+            setup,
+            self.data,
+            self.without_pose,
+            [self.seed],
+            self.out,
+            self.json,
+            resume=self.resume,
         )
         show(found[0])

@@ -15,8 +15,10 @@ from sagewing.flights.identify import (
     airborne,
     identify,
     levelled,
+    rotor_drag,
 )
 from sagewing.flights.npz import read_flights
+from sagewing.flights.records import WithoutPose
 from sagewing.models.quadrotor import QDRONE, Vehicle
 from sagewing.sim.plant import circle_flights, training_flights
 
@@ -26,14 +28,24 @@ Part = Literal["train", "test"]
 
 
 class Dataset(NamedTuple):
-    """Flights and the vehicle that flew them; `transfer` is what other vehicles flew."""
+    """Flights and the vehicle that flew them; `other` is what another vehicle flew."""
 
     kind: Literal["sim", "real"]
     train: list[Flight]
     test: list[Flight]
-    transfer: list[Flight]
+    other: list[Flight]
     vehicle: Vehicle
+    other_vehicle: Vehicle | None  # of which no more than the drag is known
+    without_pose: WithoutPose  # what suits them in a blackout
     notes: list[str]  # what was repaired in which file, and how well the vehicle is known
+
+    def of_other(self) -> "Dataset":
+        """The other vehicle's flights to test on."""
+        if self.other_vehicle is None:
+            raise InputError(
+                "There are no flights of another vehicle; a log without four motor commands is one."
+            )
+        return self._replace(test=self.other, vehicle=self.other_vehicle)
 
 
 def load(data: str, seed: int = 0, parts: Sequence[Part] = ("train", "test")) -> Dataset:
@@ -68,6 +80,8 @@ def simulated(seed: int, parts: Sequence[Part]) -> Dataset:
         [Flight.simulated(f"sim-circle-{i}", flown) for i, flown in enumerate(test, 1)],
         [],
         QDRONE,
+        None,
+        "dynamic",
         [],
     )
 
@@ -75,7 +89,8 @@ def simulated(seed: int, parts: Sequence[Part]) -> Dataset:
 def real(folder: str) -> Dataset:
     """The flights below a folder: circles are held out, the rest, if any, identifies the vehicle.
 
-    A flight without four motor commands is another vehicle's, and stays as it was recorded.
+    A flight without four motor commands is another vehicle's: its first half tells its drag, and
+    its second half is what is flown.
     """
     flights = read_flights(folder)
     own = [flight for flight in flights if flight.motors is not None]
@@ -83,9 +98,13 @@ def real(folder: str) -> Dataset:
     test = [flight for flight in own if HELD_OUT in _words(flight)]
     found = identify(train) if train else KNOWN_CRAZYFLIE
     train, test = ([prepared(flight, found) for flight in some] for some in (train, test))
-    other = [flight for flight in flights if flight.motors is None]
+    whole = [flight for flight in flights if flight.motors is None]
+    first = [flight.part(0.0, flight.seconds / 2) for flight in whole]
+    other = [flight.part(flight.seconds / 2, flight.seconds) for flight in whole]
+    stranger = found.vehicle._replace(drag=rotor_drag(first)) if first else None
     notes = [f"{f.name}: {repair}" for f in (*train, *test, *other) for repair in f.repairs]
-    return Dataset("real", train, test, other, found.vehicle, [*notes, _known(found)])
+    notes.append(_known(found))
+    return Dataset("real", train, test, other, found.vehicle, stranger, "drag", notes)
 
 
 def prepared(flight: Flight, found: Identified) -> Flight:

@@ -127,6 +127,18 @@ def identify(flights: Sequence[Flight], frame: Frame = CRAZYFLIE_FRAME) -> Ident
     return found._replace(fit=found.score(flights))
 
 
+def rotor_drag(flights: Sequence[Flight]) -> tuple[float, float, float]:
+    """Drag in x and y of a vehicle that logs no motors; each flight may have its own offset."""
+    rows = []
+    for flight in flights:
+        speed = rotate(conjugate(flight.quaternion), flight.velocity)
+        level = np.concatenate([flight.imu[:, :2], speed[:, :2]], axis=1)
+        rows.append(level - level.mean(axis=0))
+    both = np.concatenate(rows)
+    x, y = (-float(_slopes(both[:, 2 + i : 3 + i], both[:, i])[0]) for i in (0, 1))
+    return x, y, 0.0
+
+
 def rotor_commands(flight: Flight, lag_s: float, delay_s: float) -> Float[np.ndarray, "T 4"]:
     """Commands after a delay, a first-order lag and, where it is known, the battery's voltage."""
     u = flight.require_motors()

@@ -1,7 +1,7 @@
 """Flights as records for a filter: where it starts, what it is told and shown, what is true."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from sagewing.shapes import Duration, X, real_dtype
 from sagewing.sim.degradation import Degradation
 
 POSE, IMU = 0, 1  # what is measured: the modes of the estimator's model
+WithoutPose = Literal["dynamic", "drag"]  # what takes over where the pose is not seen
 SAME_RATE = 1e-3
 
 

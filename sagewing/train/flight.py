@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa
 from sagewing.filters.recursion import GainNoise
 from sagewing.flights import Flight
-from sagewing.flights.records import IMU, POSE, Flights, Record, record
+from sagewing.flights.records import IMU, POSE, Flights, Record, WithoutPose, record
 from sagewing.models import (
     QDRONE,
     Model,
@@ -31,8 +31,6 @@ from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import pose_loss
-
-WithoutPose = Literal["dynamic", "drag"]
 
 # Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
 SIZES = (3, 3, 4, 3, 3, 3)
