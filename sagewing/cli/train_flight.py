@@ -61,6 +61,8 @@ class TrainFlight:
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    imu: Literal["paper", "as-flown"] = "paper"
+    """the IMU: with the paper's faults on top of what was flown, or just that"""
     learning_rate: float = 1e-3
     """of Adam"""
     gain_noise: Literal["prior", "posterior"] | None = None
@@ -90,7 +92,7 @@ class TrainFlight:
             shortest=self.shortest,
             longest=self.longest,
             blackouts=share(self.blackouts),
-            degradation=degradation(self.noise),
+            degradation=degradation(self.noise, self.imu),
             aux_weight=self.aux_weight,
             bounds=self.bounds,
             gain_noise=self.gain_noise or ("posterior" if "posterior" in self.filter else "prior"),
@@ -123,9 +125,11 @@ class TrainFlight:
         }
 
 
-def degradation(noise: str) -> Degradation:
-    """What windows go through: the pose of the benchmark, and the paper's faults of the IMU."""
+def degradation(noise: str, imu: str) -> Degradation:
+    """What windows go through: the benchmark's pose noise, and the paper's faults of the IMU."""
     pose = NOISE[noise]
+    if imu == "as-flown":
+        return pose
     return replace(
         AVERAGED,
         position_std=pose.position_std,

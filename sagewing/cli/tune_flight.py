@@ -44,6 +44,8 @@ class TuneFlight:
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    imu: Literal["paper", "as-flown"] = "paper"
+    """the IMU: with the paper's faults on top of what was flown, or just that"""
     learning_rate: float = 0.1
     """of Adam, on the logarithms of the variances"""
     json: Path | None = None
@@ -60,7 +62,7 @@ class TuneFlight:
             shortest=self.steps,
             longest=self.steps,
             blackouts=share(self.blackouts),
-            degradation=degradation(self.noise),
+            degradation=degradation(self.noise, self.imu),
         )
         found = fit_flight(
             "tune flight",
