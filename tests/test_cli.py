@@ -137,7 +137,7 @@ def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(t
     assert sw.Noise.load(tuned / "seed-0").r.shape == (2, 6)
     made = read_card(tuned / "seed-0")["provenance"]["training"]
     assert (made["filter"], made["schedule"]["epochs"]) == ("ekf-gated", 110)
-    args = ["--filter", "ndr-posterior", "--nominal", str(tuned / "seed-0"), "--noise", "good"]
+    args = ["--nominal", str(tuned / "seed-0"), "--noise", "good"]
     args += ["--seed", "3", "--seeds", "2", "--depth", "1", "--without-pose", "drag"]
     main(["train", "flight", "--out", str(out), *args])
     made = read_card(out / "seed-4")["provenance"]["training"]
@@ -156,8 +156,8 @@ def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(t
         (["train", "chaos", "--bounds", "2", "3"], "low <= 1 <= high"),
         (["train", "flight", "--blackouts", "1.5"], "--blackouts must lie in 0..1; got 1.5"),
         (["train", "flight", "--data", "smi"], "'sim' or a folder; there is no folder at smi"),
-        (["train", "flight", "--nominal", "x"], "--nominal goes with --filter ndr-posterior"),
-        (["tune", "flight", "--longest", "0"], "--longest must be at least 1"),
+        (["train", "flight", "--filter", "ndr-paper", "--nominal", "x"], "goes with --filter ndr"),
+        (["tune", "flight", "--steps", "0"], "--steps must be at least 1"),
         (["demo", "--seeds", "0"], "--seeds must be at least 1"),
         (["bench", "flight", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf995"),
         (["bench", "flight", "--scenarios", "fog"], "no scenario 'fog'; known: baseline"),

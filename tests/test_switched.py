@@ -107,6 +107,16 @@ def test_a_gate_does_without_what_is_far_off():
     assert made.P[4, 0, 0] > plain.P[4, 0, 0]
 
 
+def test_a_gate_gives_in_to_what_stays_far_off():
+    filt = sw.EKF(KINEMATIC, Q0, R0[0], gate=3.0)
+    u = np.tile([0, 0, GRAVITY, 0, 0, 0], (60, 1))
+    z = np.zeros((60, 6))
+    z[5:, 0] = 50.0  # the vehicle is elsewhere
+    made = sw.run(filt, X0, P0, z, u)
+    assert abs(made.x[9, 0]) < 1e-2
+    assert abs(made.x[-1, 0] - 50.0) < 5.0
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

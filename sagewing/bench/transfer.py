@@ -84,7 +84,7 @@ def to_flight(
     given: dict[str, Any] = {"seed": seed, "seeds": seeds}
     learned: dict[str, Any] = {}
     if home is not None:
-        learned["ndr" if home.nominal is None else "ndr-posterior"] = home
+        learned["ndr"] = home
     filters = [*references, *learned]
     found = flight.compare(
         scenario, flights, filters=filters, learned=learned, report=report, **given

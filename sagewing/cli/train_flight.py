@@ -8,6 +8,7 @@ from sagewing.bench.flight import NOISE
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
 from sagewing.errors import InputError
+from sagewing.flights import Flight
 from sagewing.flights.dataset import SIM, load
 from sagewing.flights.records import WithoutPose
 from sagewing.policy import Architecture, Noise
@@ -35,8 +36,8 @@ class TrainFlight:
     Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
     """
 
-    filter: Literal["ndr", "ndr-posterior"] = "ndr"
-    """the paper's filter, or the one that has nominal noise of its own and learns it, too"""
+    filter: Literal["ndr", "ndr-paper"] = "ndr"
+    """the filter that has nominal noise of its own and learns it, too, or the paper's"""
     data: str = SIM
     """sim for simulated flights, or a folder of real ones, whose circles are left out"""
     out: Path = Path("out/train-flight")
@@ -68,7 +69,7 @@ class TrainFlight:
     gain_noise: Literal["prior", "posterior"] | None = None
     """which r a step's gain uses: the one before it, or its own; by default as the filter's name"""
     nominal: Path | None = None
-    """where ndr-posterior's own noise begins: a folder that `sagewing tune flight` wrote"""
+    """where ndr's own noise begins: a folder that `sagewing tune flight` wrote"""
     bounds: tuple[float, float] = FlightTraining.bounds
     """range of q and r, as factors of their base"""
     features: FeatureName = "whitened"
@@ -95,25 +96,25 @@ class TrainFlight:
             degradation=degradation(self.noise, self.imu),
             aux_weight=self.aux_weight,
             bounds=self.bounds,
-            gain_noise=self.gain_noise or ("posterior" if "posterior" in self.filter else "prior"),
+            gain_noise=self.gain_noise or ("posterior" if self.filter == "ndr" else "prior"),
         )
         if self.nominal is not None:
             setup = replace(setup, **self._nominal(self.nominal))
         seeds = list(range(self.seed, self.seed + self.seeds))
-        fit_flight(
+        setup, flights = prepared(setup, self.data, self.without_pose)
+        fit(
             "train flight",
-            setup,
-            self.data,
-            self.without_pose,
-            seeds,
+            lambda report: train_flight(
+                setup, flights, seeds, folder=self.out, resume=self.resume, report=report
+            ),
+            settings(setup, flights, seeds),
             self.out,
             self.json,
-            resume=self.resume,
         )
 
     def _nominal(self, folder: Path) -> dict[str, Any]:
-        if self.filter != "ndr-posterior":
-            raise InputError("--nominal goes with --filter ndr-posterior.")
+        if self.filter != "ndr":
+            raise InputError("--nominal goes with --filter ndr.")
         noise = Noise.load(folder)
         if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
             raise InputError(
@@ -146,28 +147,12 @@ def share(value: float) -> float:
     return value
 
 
-def fit_flight(
-    command: str,
-    setup: FlightTraining,
-    data: str,
-    without_pose: WithoutPose | None,
-    seeds: list[int],
-    out: Path,
-    json: Path | None,
-    *,
-    resume: bool,
-) -> list[Any]:
-    """Fit to the training flights of `data`, with the vehicle that flew them."""
+def prepared(
+    setup: FlightTraining, data: str, without_pose: WithoutPose | None
+) -> tuple[FlightTraining, list[Flight]]:
+    """The training flights of `data`, and the setup with the vehicle that flew them."""
     with console.err.status("preparing the flights"):
         loaded = load(data, parts=("train",))
     console.notes(loaded.notes)
-    setup = replace(setup, vehicle=loaded.vehicle, without_pose=without_pose or loaded.without_pose)
-    return fit(
-        command,
-        lambda report: train_flight(
-            setup, loaded.train, seeds, folder=out, resume=resume, report=report
-        ),
-        settings(setup, loaded.train, seeds),
-        out,
-        json,
-    )
+    model = without_pose or loaded.without_pose
+    return replace(setup, vehicle=loaded.vehicle, without_pose=model), loaded.train

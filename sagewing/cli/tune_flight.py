@@ -4,20 +4,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from sagewing.bench.result import BenchResult, commit, versions
 from sagewing.cli import console
 from sagewing.cli.fitting import show
-from sagewing.cli.train_flight import degradation, fit_flight, share
+from sagewing.cli.train_flight import degradation, prepared, share
 from sagewing.flights.dataset import SIM
-from sagewing.train.flight import FlightTraining, WithoutPose, schedule
+from sagewing.flights.records import WithoutPose
+from sagewing.train.flight import FlightTraining, settings
+from sagewing.train.tuning import ROUNDS, START, STRIDES, tune_flight
 
 
 @dataclass(frozen=True)
 class TuneFlight:
-    """Fit the variances of a constant Q and R by gradient descent: a careful engineer's EKF.
+    """Fit the variances of a constant Q and R by coordinate search: a careful engineer's EKF.
 
-    Minimises the loss of `sagewing train flight` on the same windows of flights. The variances
-    are printed for all states, then for the pose and for the IMU. Writes DIR/seed-N/ for
-    sw.Noise.load, and DIR/result.json.
+    Minimises the loss of `sagewing train flight` on whole windows of the same flights, one
+    variance for each kind of state and sensor. Writes DIR/seed-N/ for sw.Noise.load, and
+    DIR/result.json.
 
     Example: sagewing tune flight --data sim --gate --out out/tune-gated
     """
@@ -28,14 +31,10 @@ class TuneFlight:
     """fit the EKF that ignores what is off by more than three standard deviations"""
     out: Path = Path("out/tune-flight")
     """folder for the variances"""
-    resume: bool = False
-    """go on with the fit that is in the folder"""
     seed: int = 0
     """draws the windows"""
-    epochs: int = 110
-    """of five batches each"""
-    batch: int = 32
-    """windows in a batch"""
+    windows: int = 96
+    """how many windows the loss is taken over"""
     steps: int = 1000
     """measurements in a window: ten seconds, as long as the benchmark's flights"""
     blackouts: float = 0.5
@@ -44,34 +43,48 @@ class TuneFlight:
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
-    imu: Literal["paper", "as-flown"] = "paper"
+    imu: Literal["paper", "as-flown"] = "as-flown"
     """the IMU: with the paper's faults on top of what was flown, or just that"""
-    learning_rate: float = 0.1
-    """of Adam, on the logarithms of the variances"""
     json: Path | None = None
     """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
-        console.at_least_one(self, "epochs", "batch", "steps")
+        console.at_least_one(self, "windows", "steps")
         console.check_places(self.out, self.json)
-        setup = FlightTraining(
-            filter="ekf-gated" if self.gate else "ekf-tuned",
-            schedule=schedule(self.epochs, self.learning_rate),
-            batch=self.batch,
-            shortest=self.steps,
-            longest=self.steps,
-            blackouts=share(self.blackouts),
-            degradation=degradation(self.noise, self.imu),
-        )
-        found = fit_flight(
-            "tune flight",
-            setup,
+        setup, flights = prepared(
+            FlightTraining(
+                filter="ekf-gated" if self.gate else "ekf-tuned",
+                batch=self.windows,
+                shortest=self.steps,
+                longest=self.steps,
+                blackouts=share(self.blackouts),
+                degradation=degradation(self.noise, self.imu),
+            ),
             self.data,
             self.without_pose,
-            [self.seed],
-            self.out,
-            self.json,
-            resume=self.resume,
         )
-        show(found[0])
+        with console.progress() as bar:
+            rounds = ROUNDS * len(STRIDES)
+            task = bar.add_task("rounds", total=rounds, note="compiling")
+
+            def report(loss: float) -> None:
+                bar.update(task, advance=1, note=f"loss {loss:.5f}")
+
+            found = tune_flight(setup, flights, self.seed, report)
+            bar.update(task, completed=rounds)
+        plain = settings(setup, flights, [self.seed])
+        for trained_only in ("schedule", "curriculum"):
+            del plain[trained_only]
+        plain |= {"steps": self.steps, "search": {"start": START, "strides": STRIDES}}
+        made = {"training": plain, "loss": found.losses[-1]}
+        folder = self.out / f"seed-{self.seed}"
+        found.noise.save(
+            folder, {**made, "commit": commit(), "versions": versions()}, overwrite=True
+        )
+        row = {"seed": self.seed, "loss": found.losses[-1], "losses": found.losses}
+        result = BenchResult("tune flight", plain, self.seed, [row])
+        for path in filter(None, (self.out / "result.json", self.json)):
+            result.write(path)
+        show(found.noise)
+        console.err.print(f"Written: {folder}, {self.out / 'result.json'}")

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from sagewing.filters.kernels import diagonal
 from sagewing.shapes import Arrived, Gains, Innovations, Measurements, States
 
+PATIENCE = 5.0
 # What a gate multiplies a variance with to shut a channel out.
 SHUT = 1e8
 
@@ -75,18 +76,24 @@ class Frozen(eqx.Module):
 
 
 class Gated(eqx.Module):
-    """d = 0, and no say for a channel that is off by more than `sigmas` standard deviations."""
+    """d = 0, and no say for a channel that is off by more than `sigmas` standard deviations.
+
+    A channel that stays off for more than `PATIENCE` measurements is heard until it is back: the
+    filter may be what is wrong.
+    """
 
     sigmas: jax.Array
 
-    def init(self, q: States, r: Measurements) -> None:
-        """Nothing to remember."""
-        return None
+    def init(self, q: States, r: Measurements) -> Measurements:
+        """For how many measurements each channel has been off."""
+        return jnp.zeros_like(r)
 
-    def __call__(self, memory: None, seen: Seen) -> tuple[Attenuation, None, None]:
+    def __call__(self, memory: Measurements, seen: Seen) -> tuple[Attenuation, Measurements, None]:
         """The noise of such a channel is as good as infinite in this step."""
-        out = seen.nu**2 > self.sigmas**2 * diagonal(seen.S)
-        return Attenuation(inflate_r=jnp.where(out, SHUT, 1.0)), None, None
+        off = seen.nu**2 > self.sigmas**2 * diagonal(seen.S)
+        count = jnp.where(seen.arrived, jnp.where(off, memory + 1.0, 0.0), memory)
+        shut = off & (count <= PATIENCE)
+        return Attenuation(inflate_r=jnp.where(shut, SHUT, 1.0)), count, None
 
 
 class Fading(eqx.Module):

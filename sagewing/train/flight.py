@@ -71,8 +71,10 @@ def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
 
 @dataclass(frozen=True)
 class FlightTraining:
-    """The settings of a training on flights; the defaults are the paper's, where it says them.
+    """The settings of a training on flights.
 
+    The schedule and the degradation are the paper's; `ndr-paper` is its filter, and `ndr` ours: it
+    starts from tuned noise, which it learns on, and its gain uses the r of the same step.
     `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
     takes over; the paper has none. The curriculum's windows are cut to `shortest` and `longest`.
     """
@@ -88,8 +90,8 @@ class FlightTraining:
     blackouts: float = 0.5
     degradation: Degradation = AVERAGED
     aux_weight: float = 0.1
-    bounds: tuple[float, float] = (1e-6, 1e3)
-    gain_noise: GainNoise = "prior"
+    bounds: tuple[float, float] = (1e-2, 1e2)
+    gain_noise: GainNoise = "posterior"
     nominal_q: tuple[float, ...] = tuple(Q0)
     nominal_r: tuple[tuple[float, ...], ...] = tuple(tuple(row) for row in R0)
 
@@ -109,16 +111,19 @@ def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + CALM)
 
 
+def _with_policy(model: Model, policy: Any) -> Any:
+    """The NDR-SHKF with the policy's own noise or, where it has none, the paper's."""
+    if getattr(policy, "nominal", None) is None:
+        return NDRSageHusa(model, Q0, R0, policy)
+    return NDRSageHusa(model, None, None, policy)
+
+
 LEARNERS = {
-    "ndr": Learner(
+    "ndr": Learner(_beginner, Policy, _with_policy),
+    "ndr-paper": Learner(
         lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key),
         Policy,
-        lambda model, policy: NDRSageHusa(model, Q0, R0, policy),
-    ),
-    "ndr-posterior": Learner(
-        _beginner,
-        Policy,
-        lambda model, policy: NDRSageHusa(model, None, None, policy),
+        _with_policy,
     ),
     "ekf-tuned": Learner(
         lambda setup, key: Noise(Q0, R0),
@@ -165,17 +170,9 @@ def train_flight(
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Trained:
     """Train one filter for each seed; see `train` for `folder` and `resume`."""
+    check_flights(setup, flights)
     joined = Flights.joined(flights)
     stages = curriculum(setup)
-    longest = max(steps for _, steps in stages)
-    for flight in flights:
-        if len(flight.t) <= longest:
-            raise InputError(
-                f"{flight.name} has {len(flight.t)} rows, fewer than the longest window needs "
-                f"({longest + 1}); leave it out or train with shorter windows."
-            )
-        if setup.blackouts > 0 and setup.without_pose == "dynamic":
-            flight.require_motors()
     learner, model = LEARNERS[setup.filter], estimator(setup.vehicle, setup.without_pose)
 
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
@@ -196,6 +193,19 @@ def train_flight(
         resume=resume,
         report=report,
     )
+
+
+def check_flights(setup: FlightTraining, flights: Sequence[Flight]) -> None:
+    """Refuse flights that are too short for the longest window, or lack what a blackout needs."""
+    longest = max(steps for _, steps in curriculum(setup))
+    for flight in flights:
+        if len(flight.t) <= longest:
+            raise InputError(
+                f"{flight.name} has {len(flight.t)} rows, fewer than the longest window needs "
+                f"({longest + 1}); leave it out or train with shorter windows."
+            )
+        if setup.blackouts > 0 and setup.without_pose == "dynamic":
+            flight.require_motors()
 
 
 def curriculum(setup: FlightTraining) -> list[tuple[int, int]]:

@@ -1,0 +1,101 @@
+"""Constant noise for the flight estimator, by coordinate search over ten variances.
+
+Gradient descent on all 31 variances stops where it starts to rain outliers: a gate that locks the
+filter out makes cliffs in the loss. Ten numbers, one for each kind of state and of sensor, can be
+searched instead: up and down by factors of 100, 10 and 3, as long as the loss falls.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.flights import Flight
+from sagewing.flights.records import Flights
+from sagewing.policy import Noise
+from sagewing.shapes import Scalar
+from sagewing.train.flight import (
+    LEARNERS,
+    P0,
+    SIZES,
+    FlightTraining,
+    check_flights,
+    draw,
+    estimator,
+)
+from sagewing.train.losses import pose_loss
+
+# Decimal logarithms: position, velocity, quaternion, rate, biases; pose and IMU, by three channels
+START = (-6.0, -5.0, -5.0, -1.0, -5.5, -9.0, 0.0, -1.5, 1.0, -1.0)
+STRIDES = (2.0, 1.0, 0.5)
+ROUNDS = 2
+LEAST = 1e-7  # a smaller gain is none
+
+
+class Tuned(NamedTuple):
+    """What was found, and its loss after every round."""
+
+    noise: Noise
+    losses: list[float]
+
+
+def search(
+    loss: Callable[[np.ndarray], float],
+    start: Sequence[float],
+    report: Callable[[float], None] = lambda loss: None,
+) -> tuple[np.ndarray, list[float]]:
+    """Coordinate descent: each number up or down by a stride while that helps, then the next."""
+    best, losses = np.asarray(start, float), []
+    value = loss(best)
+    for stride in STRIDES:
+        for _ in range(ROUNDS):
+            before = value
+            for i in range(best.size):
+                for step in (stride, -stride):
+                    while (tried := loss(moved := _moved(best, i, step))) < value - LEAST:
+                        best, value = moved, tried
+            losses.append(value)
+            report(value)
+            if value == before:
+                break
+    return best, losses
+
+
+def _moved(point: np.ndarray, i: int, step: float) -> np.ndarray:
+    moved = point.copy()
+    moved[i] += step
+    return moved
+
+
+def spread(logs: Float[np.ndarray, "10"]) -> Noise:
+    """Ten decimal logarithms as the variances of all states and channels."""
+    q, r = np.repeat(logs[:6], SIZES), np.repeat(logs[6:], 3).reshape(2, 6)
+    return Noise(10.0**q, 10.0**r)
+
+
+def tune_flight(
+    setup: FlightTraining,
+    flights: Sequence[Flight],
+    seed: int,
+    report: Callable[[float], None] = lambda loss: None,
+) -> Tuned:
+    """The noise that serves an EKF best on `setup.batch` windows of `setup.longest` steps."""
+    check_flights(setup, flights)
+    joined = Flights.joined(flights)
+    model = estimator(setup.vehicle, setup.without_pose)
+    windows = jax.jit(lambda key: draw(key, joined, setup, setup.longest))(jax.random.key(seed))
+
+    @jax.jit
+    def compiled(noise: Noise) -> Scalar:
+        filt = LEARNERS[setup.filter].build(model, noise)
+        return pose_loss(filt, windows, P0, joined.dt, aux_weight=0.0)
+
+    def loss(logs: np.ndarray) -> float:
+        value = float(compiled(spread(logs)))
+        return value if np.isfinite(value) else float("inf")
+
+    best, losses = search(loss, START, report)
+    return Tuned(jax.tree.map(jnp.asarray, spread(best)), losses)
