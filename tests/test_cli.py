@@ -132,11 +132,11 @@ def trained_at_once(monkeypatch):
 @pytest.mark.usefixtures("one_flight", "trained_at_once")
 def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(tmp_path, capsys):
     tuned, out = tmp_path / "t", tmp_path / "n"
-    main(["tune", "flight", "--gate", "--out", str(tuned)])
+    main(["tune", "flight", "--gate", "--out", str(tuned), "--steps", "5", "--windows", "2"])
     assert len(re.findall("^[QR]: ", capsys.readouterr().out, re.M)) == 3
     assert sw.Noise.load(tuned / "seed-0").r.shape == (2, 6)
     made = read_card(tuned / "seed-0")["provenance"]["training"]
-    assert (made["filter"], made["schedule"]["epochs"]) == ("ekf-gated", 110)
+    assert (made["filter"], made["steps"]) == ("ekf-gated", 5)
     args = ["--nominal", str(tuned / "seed-0"), "--noise", "good"]
     args += ["--seed", "3", "--seeds", "2", "--depth", "1", "--without-pose", "drag"]
     main(["train", "flight", "--out", str(out), *args])

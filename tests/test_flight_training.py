@@ -1,5 +1,6 @@
 """Windows of flights, their degradation, and a small training on them."""
 
+import json
 from dataclasses import replace
 
 import jax
@@ -26,6 +27,8 @@ from sagewing.train.flight import (
     settings,
     train_flight,
 )
+from sagewing.train.loop import Stage, train
+from sagewing.train.tuning import search
 
 DT = 0.01
 
@@ -109,31 +112,46 @@ def flights():
     return [hover("a", 2.0), hover("b", 3.0)]
 
 
-TINY = FlightTraining(
-    filter="ekf-tuned",
-    schedule=Schedule(4, 0.1, clip_norm=0.1, batches=2),
-    batch=2,
-    shortest=5,
-    longest=5,
-)
+TINY = FlightTraining(filter="ekf-tuned", schedule=Schedule(4), batch=2, shortest=5, longest=5)
 
 
-def test_a_training_resumes_where_it_was_cut(flights, tmp_path, hardly_optimised):
-    whole = train_flight(TINY, flights, [0]).models[0]
-    folder = tmp_path / "t"
+def test_stages_follow_one_another_and_a_cut_training_resumes(tmp_path):
+    """A curriculum of two losses: each is minimised in its time, bit for bit after a cut."""
+
+    def towards(goal):
+        return lambda weights, key: jnp.sum((weights - goal) ** 2) + jax.random.normal(key)
+
+    stages = [Stage(40, towards(1.0)), Stage(80, towards(-1.0))]
+    given = (lambda key: jnp.zeros(3), stages, Schedule(80, 0.1, clip_norm=1e3, batches=2))
+    seen = []
+    whole = train(*given, [0], report=lambda p: seen.append(p.epoch)).models[0]
+    assert 40 in seen
+    np.testing.assert_allclose(whole, -1.0, atol=0.1)
 
     class Cut(Exception):
         pass
 
     def cut(progress):
-        raise Cut
+        if progress.epoch >= 50:
+            raise Cut
 
     with pytest.raises(Cut):
-        train_flight(TINY, flights, [0], folder=folder, report=cut)
-    again = train_flight(TINY, flights, [0], folder=folder, resume=True).models[0]
-    np.testing.assert_array_equal(again.log_q, whole.log_q)
-    assert np.max(np.abs(np.asarray(whole.log_q) - np.log(Q0))) > 0.1
-    assert settings(TINY, flights, [0])["flights"] == ["a, 2.00 s", "b, 3.00 s"]
+        train(*given, [0], folder=tmp_path / "t", report=cut)
+    again = train(*given, [0], folder=tmp_path / "t", resume=True).models[0]
+    np.testing.assert_array_equal(again, whole)
+
+
+def test_settings_are_plain_and_name_the_flights(flights):
+    plain = settings(TINY, flights, [0])
+    assert plain["flights"] == ["a, 2.00 s", "b, 3.00 s"]
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_the_search_finds_the_bottom_of_a_valley():
+    bottom = np.array([3.0, -2.5, 0.5])
+    found, losses = search(lambda p: float(np.sum((p - bottom) ** 2)), (0.0, 0.0, 0.0))
+    np.testing.assert_allclose(found, bottom, atol=0.26)
+    assert losses == sorted(losses, reverse=True)
 
 
 def test_what_cannot_be_trained_on_is_said(flights):

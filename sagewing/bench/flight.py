@@ -55,6 +55,7 @@ CLASSICAL: dict[str, Callable[[Model], Any]] = {
     "shkf999": lambda model: SageHusa(model, Q0, R0, b=0.999),
 }
 FILTERS = (*CLASSICAL, *LEARNERS)
+SHIPPED = (*CLASSICAL, "ekf-tuned", "ekf-gated", "ndr")  # what runs without a training of one's own
 ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.flight import FILTERS, NOISE, SCENARIOS, Comparison, check_names, compare
+from sagewing.bench.flight import NOISE, SCENARIOS, SHIPPED, Comparison, check_names, compare
 from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights
@@ -33,7 +33,7 @@ class BenchFlight:
     """the circles of the folder, or what another vehicle flew there: its second half"""
     scenarios: str = ",".join(SCENARIOS)
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
-    filters: str = ",".join(FILTERS)
+    filters: str = ",".join(SHIPPED)
     """which filters, in the order of the table"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sagewing.bench.flight import SCENARIOS
+from sagewing.bench.flight import SCENARIOS, SHIPPED
 from sagewing.bench.result import BenchResult, versions
 from sagewing.cli import console
 from sagewing.cli.bench_flight import compare_all
@@ -13,7 +13,7 @@ from sagewing.flights.dataset import SIM, load
 from sagewing.report import flight, flight_figures
 from sagewing.report.page import page
 
-FILTERS = ("ekf", "shkf995", "shkf999", "ekf-tuned", "ekf-gated", "ndr")
+FILTERS = SHIPPED
 NOISE = "paper"
 
 

@@ -38,7 +38,9 @@ P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
 Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
 # One row for the pose and, which the paper leaves unsaid, one for the IMU.
 R0 = np.full((2, 6), 5e-2)
-CALM = -4.0  # added to the logits of d at the start of a training from tuned noise
+# Added to the logits of d for q and r at the start of a training from tuned noise. States that a
+# pose hardly shows, such as biases, wander off where their q is free from the first.
+CALM_Q, CALM_R = -12.0, -4.0
 GATE = 3.0  # of the gated EKF, standard deviations
 
 # Paper: T up to these epochs of 2200.
@@ -108,7 +110,9 @@ def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     """A policy with its own nominal noise, which at first hardly moves it."""
     nominal = Noise(setup.nominal_q, setup.nominal_r)
     policy = Policy(setup.architecture, setup.bounds, setup.gain_noise, nominal, key=key)
-    return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + CALM)
+    arch = policy.arch
+    calm = jnp.concatenate([jnp.full(arch.n_x, CALM_Q), jnp.full(arch.n_z, CALM_R)])
+    return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + calm)
 
 
 def _with_policy(model: Model, policy: Any) -> Any:
