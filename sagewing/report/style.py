@@ -38,7 +38,7 @@ COLOURS = {
     "kalmannet": "#999999",
     "ndr": "#D55E00",
     "ndr-posterior": "#8B1A00",
-    "ndr-paper": "#8B1A00",
+    "ndr-paper": "#F2A07B",
     "ekf-tuned": "#003F66",
     "ekf-gated": "#1B9E77",
     "ekf-oracle": "#444444",
