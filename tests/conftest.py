@@ -5,6 +5,13 @@ import jaxtyping
 import pytest
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_compilations():
+    """A process has room for so many compiled programs; those of a file die with it."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="module")
 def hardly_optimised():
     """For programs that run for milliseconds and would be optimised for seconds each."""
