@@ -1,5 +1,6 @@
 """A training on disk, so that it survives a kill."""
 
+import json
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ def start(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
     A training that is already there is neither overwritten nor continued with other settings.
     """
     path = folder / SETTINGS
+    settings = json.loads(to_json(settings))  # as they come back: tuples are lists
     if not path.exists():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is not empty and holds no training; choose another --out.")
