@@ -77,7 +77,7 @@ class TuneFlight:
         for trained_only in ("schedule", "curriculum"):
             del plain[trained_only]
         plain |= {"steps": self.steps, "search": {"start": START, "strides": STRIDES}}
-        made = {"training": plain, "loss": found.losses[-1]}
+        made = {"training": plain, "seed": self.seed, "loss": found.losses[-1]}
         folder = self.out / f"seed-{self.seed}"
         found.noise.save(
             folder, {**made, "commit": commit(), "versions": versions()}, overwrite=True
