@@ -245,11 +245,4 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
             "gain_noise": setup.gain_noise,
             "nominal": {"q": setup.nominal_q, "r": setup.nominal_r},
         }
-    return _lists(plain)
-
-
-def _lists(value: Any) -> Any:
-    """Tuples as the lists that JSON gives back."""
-    if isinstance(value, dict):
-        return {k: _lists(v) for k, v in value.items()}
-    return [_lists(v) for v in value] if isinstance(value, list | tuple) else value
+    return plain
