@@ -135,7 +135,7 @@ def _records(
     return jax.vmap(lambda key: record(key, rows, mode, noisier, noise, dt))(keys)
 
 
-def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "B *T n"]:
+def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "B *longest n"]:
     """Rows that are missing at the end, as NaN; what has no time axis stays."""
     a = np.asarray(series)
     if a.ndim == 2:
