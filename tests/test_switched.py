@@ -96,27 +96,6 @@ def test_only_the_model_with_angles_wraps_them():
     np.testing.assert_allclose(MODEL.residual(z, -z, u.at[0].set(1.0))[3:], 6.0)
 
 
-def test_a_gate_does_without_what_is_far_off():
-    filt = sw.EKF(KINEMATIC, Q0, R0[0], gate=3.0)
-    u = np.tile([0, 0, GRAVITY, 0, 0, 0], (5, 1))
-    z = np.zeros((5, 6))
-    z[4, 0] = 50.0
-    made = sw.run(filt, X0, P0, z, u)
-    plain = sw.run(sw.EKF(KINEMATIC, Q0, R0[0]), X0, P0, z, u)
-    assert abs(made.x[4, 0]) < 1e-3 < abs(plain.x[4, 0])
-    assert made.P[4, 0, 0] > plain.P[4, 0, 0]
-
-
-def test_a_gate_gives_in_to_what_stays_far_off():
-    filt = sw.EKF(KINEMATIC, Q0, R0[0], gate=3.0)
-    u = np.tile([0, 0, GRAVITY, 0, 0, 0], (60, 1))
-    z = np.zeros((60, 6))
-    z[5:, 0] = 50.0  # the vehicle is elsewhere
-    made = sw.run(filt, X0, P0, z, u)
-    assert abs(made.x[9, 0]) < 1e-2
-    assert abs(made.x[-1, 0] - 50.0) < 5.0
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -126,7 +105,6 @@ def test_a_gate_gives_in_to_what_stays_far_off():
             lambda: sw.models.Switched((KINEMATIC,), inputs=((0, 6), (6, 10))),
             ["1 models", "2 places"],
         ),
-        (lambda: sw.EKF(KINEMATIC, Q0, R0[0], gate=-1.0), ["gate", "standard deviations"]),
         (
             lambda: sw.run(sw.EKF(MODEL, Q0, R0), X0, P0, np.zeros((3, 6)), np.zeros((3, 10))),
             ["u", "mode", "11 numbers", "(10,)"],

@@ -1,6 +1,7 @@
 """What the terminal shows: results on stdout, progress and errors on stderr."""
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from sagewing.errors import InputError
 
 out = Console()
 err = Console(stderr=True)
+SECONDS_BETWEEN_LINES = 20.0
 
 
 @contextmanager
@@ -35,6 +37,19 @@ def progress() -> Iterator[Progress]:
         console=err,
     ) as bar:
         yield bar
+
+
+class Log:
+    """Progress where there is no terminal to draw a bar in: a line now and then."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        """Print it, if the last line is old enough."""
+        if not err.is_terminal and time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
+            err.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._last = time.monotonic()
 
 
 def at_least_one(command: Any, *options: str) -> None:

@@ -17,6 +17,7 @@ from sagewing.sim.degradation import Degradation
 from sagewing.train.flight import (
     AVERAGED,
     EPOCHS,
+    GATE,
     Q0,
     R0,
     FlightTraining,
@@ -68,6 +69,8 @@ class TrainFlight:
     """of Adam"""
     gain_noise: Literal["prior", "posterior"] | None = None
     """which r a step's gain uses: the one before it, or its own; by default as the filter's name"""
+    gate: float | None = None
+    """standard deviations beyond which a channel is not heard; 3 for ndr, none for ndr-paper"""
     nominal: Path | None = None
     """where ndr's own noise begins: a folder that `sagewing tune flight` wrote"""
     bounds: tuple[float, float] = FlightTraining.bounds
@@ -97,6 +100,7 @@ class TrainFlight:
             aux_weight=self.aux_weight,
             bounds=self.bounds,
             gain_noise=self.gain_noise or ("posterior" if self.filter == "ndr" else "prior"),
+            gate=GATE if self.gate is None and self.filter == "ndr" else self.gate,
         )
         if self.nominal is not None:
             setup = replace(setup, **self._nominal(self.nominal))

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from sagewing.filters import checks
+from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import (
     diagonal_matrix,
-    finite_derivative,
     gain,
     matmul,
     matvec,

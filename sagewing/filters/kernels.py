@@ -7,41 +7,19 @@ automatic ones scatter, pad and reduce where a product would do.
 """
 
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sagewing.filters.guards import all_finite, hold, keep_where
 from sagewing.shapes import Covariances, Flags, Gains, Innovations, Jacobians, Measurements
 
 Matrix = Float[Array, "..."]
-T = TypeVar("T")
 
 # Beyond this size unrolled sums compile slowly and gain nothing: library routines take over.
 UNROLLED_SIZE = 24
-
-
-@jax.custom_vjp
-def hold(values: T) -> T:
-    """The same values, computed once.
-
-    XLA fuses cheap arithmetic into everything that uses it, and so repeats it; it does not fuse
-    across a branch. This one is on whether a number is a number, which no compiler can know, and
-    both of its sides give the values back.
-    """
-    return _hold(values)
-
-
-def _hold(values):
-    def same(v):
-        return jax.tree.map(lambda a: jnp.where(a == a, a, jnp.nan), v)
-
-    first = jax.tree.leaves(values)[0].ravel()[0]
-    return jax.lax.cond(first == first, lambda v: v, same, values)
-
-
-hold.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hold(bar),))
 
 
 def transpose(A: Matrix) -> Matrix:
@@ -294,36 +272,3 @@ def _whiten_backward(saved, bar):
 
 
 whiten.defvjp(_whiten_forward, _whiten_backward)
-
-
-@jax.custom_vjp
-def finite_derivative(values: T) -> T:
-    """The same values; a derivative by them that overflowed counts as zero."""
-    return values
-
-
-finite_derivative.defvjp(
-    lambda values: (values, None),
-    lambda _, bar: (jax.tree.map(lambda b: jnp.where(jnp.isfinite(b), b, 0.0), bar),),
-)
-
-
-def all_finite(*vectors: Matrix) -> Flags:
-    """For every record, whether all numbers of some vectors are finite."""
-    probe = jnp.zeros_like(vectors[0][0])
-    for vector in vectors:
-        for entry in vector:
-            probe = probe + 0.0 * entry  # zero, or NaN
-    return hold(probe) == 0.0
-
-
-def keep_where(ok: Flags, values: T, otherwise: T) -> T:
-    """`values` for the records that are well, `otherwise` for the rest.
-
-    A branch, because nearly always all of them are; it `hold`s the values, too.
-    """
-
-    def choose(v, o):
-        return jax.tree.map(lambda a, b: jnp.where(ok, a, b), v, o)
-
-    return jax.lax.cond(jnp.all(ok), lambda v, o: v, choose, values, otherwise)

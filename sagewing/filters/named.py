@@ -20,9 +20,9 @@ def EKF(model: Model, Q0: Numbers, R0: Numbers, gate: float | None = None) -> Ad
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
     """
-    rule = Frozen() if gate is None else Gated(checks.gate(gate))
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
     r0, R_off = checks.measurement_noise(R0, model.modes)
+    rule = _gated(Frozen(), gate)
     return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, (1.0, 1.0), FLOOR, "prior")
 
 
@@ -33,9 +33,11 @@ def SageHusa(
     b: Numbers = 0.99,
     bounds: tuple[float, float] = (0.5, 100.0),
     gain_noise: GainNoise = "prior",
+    gate: float | None = None,
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
-    return _adaptive(model, Q0, R0, Fading(checks.forgetting_factor(b)), bounds, gain_noise)
+    rule = _gated(Fading(checks.forgetting_factor(b)), gate)
+    return _adaptive(model, Q0, R0, rule, bounds, gain_noise)
 
 
 def NDRSageHusa(
@@ -45,11 +47,12 @@ def NDRSageHusa(
     policy: Any,
     bounds: tuple[float, float] | None = None,
     gain_noise: GainNoise | None = None,
+    gate: float | None = None,
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
-    `bounds` and `gain_noise` default to those that the policy was trained with; so do Q0 and R0,
-    given as None, where the policy has learned its own.
+    `bounds`, `gain_noise` and `gate` default to those that the policy was trained with; so do Q0
+    and R0, given as None, where the policy has learned its own.
     """
     if not hasattr(policy, "check_sizes"):
         raise InputError(
@@ -58,12 +61,16 @@ def NDRSageHusa(
     filt = _adaptive(
         model,
         *_nominal(policy, Q0, R0),
-        Learned(policy),
+        _gated(Learned(policy), getattr(policy, "gate", None) if gate is None else gate),
         policy.bounds if bounds is None else bounds,
         gain_noise or policy.gain_noise,
     )
     policy.check_sizes(filt.n_x, filt.n_z)
     return filt
+
+
+def _gated(rule: Rule, gate: float | None) -> Rule:
+    return rule if gate is None else Gated(rule, checks.gate(gate))
 
 
 def _nominal(policy: Any, Q0: Numbers | None, R0: Numbers | None) -> tuple[Numbers, Numbers]:

@@ -11,14 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sagewing.filters.guards import all_finite, finite_derivative, hold, keep_where
 from sagewing.filters.kernels import (
-    all_finite,
     diagonal,
     diagonal_matrix,
-    finite_derivative,
     gain,
-    hold,
-    keep_where,
     matvec,
     propagate,
     whiten,

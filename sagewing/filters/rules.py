@@ -75,27 +75,6 @@ class Frozen(eqx.Module):
         return Attenuation(), None, None
 
 
-class Gated(eqx.Module):
-    """d = 0, and no say for a channel that is off by more than `sigmas` standard deviations.
-
-    A channel that stays off for more than `PATIENCE` measurements is heard until it is back: the
-    filter may be what is wrong.
-    """
-
-    sigmas: jax.Array
-
-    def init(self, q: States, r: Measurements) -> Measurements:
-        """For how many measurements each channel has been off."""
-        return jnp.zeros_like(r)
-
-    def __call__(self, memory: Measurements, seen: Seen) -> tuple[Attenuation, Measurements, None]:
-        """The noise of such a channel is as good as infinite in this step."""
-        off = seen.nu**2 > self.sigmas**2 * diagonal(seen.S)
-        count = jnp.where(seen.arrived, jnp.where(off, memory + 1.0, 0.0), memory)
-        shut = off & (count <= PATIENCE)
-        return Attenuation(inflate_r=jnp.where(shut, SHUT, 1.0)), count, None
-
-
 class Fading(eqx.Module):
     """d = (1 - b) / (1 - b^(k+1)) for all channels, k = 1 at the first measurement. Sage-Husa."""
 
@@ -127,3 +106,36 @@ class Learned(eqx.Module):
     def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
         """The policy's decision."""
         return self.policy(memory, seen)
+
+
+class Gated(eqx.Module):
+    """Another rule, behind a gate: no say for a channel that is off by more than `sigmas`.
+
+    Neither the state nor r hears it. A channel that stays off for more than `PATIENCE`
+    measurements is heard until it is back: the filter may be what is wrong.
+    """
+
+    rule: Any
+    sigmas: jax.Array
+
+    def init(self, q: States, r: Measurements) -> tuple[Measurements, Any]:
+        """For how many measurements each channel has been off, and the inner rule's memory."""
+        return jnp.zeros_like(r), self.rule.init(q, r)
+
+    def __call__(
+        self, memory: tuple[Measurements, Any], seen: Seen
+    ) -> tuple[Attenuation, Any, Any]:
+        """The noise of such a channel is as good as infinite in this step."""
+        count, inner = memory
+        d, inner, trace = self.rule(inner, seen)
+        off = seen.nu**2 > self.sigmas**2 * diagonal(seen.S)
+        count = jnp.where(seen.arrived, jnp.where(off, count + 1.0, 0.0), count)
+        shut = off & (count <= PATIENCE)
+        inflate = jnp.where(shut, SHUT, 1.0 if d.inflate_r is None else d.inflate_r)
+        share = None if d.r is None else jnp.where(shut, 0.0, d.r)
+        return d._replace(r=share, inflate_r=inflate), (count, inner), trace
+
+    @property
+    def policy(self) -> Any:
+        """The inner rule's."""
+        return self.rule.policy

@@ -29,14 +29,15 @@ class Trace(NamedTuple):
 class Policy(Stored):
     """The recurrent network that chooses a forgetting factor for every channel.
 
-    `bounds`, `gain_noise` and, where it has one, the `nominal` noise are those of the filter it is
-    trained in, and the default of the filter that uses it.
+    `bounds`, `gain_noise`, `gate` and, where it has one, the `nominal` noise are those of the
+    filter it is trained in, and the default of the filter that uses it.
     """
 
     kind = "ndr"
     arch: Architecture = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
+    gate: float | None = eqx.field(static=True)
     encoder: MLP
     grus: tuple[GRU, ...]
     context: MLP
@@ -50,10 +51,13 @@ class Policy(Stored):
         bounds: tuple[float, float] = (0.1, 100.0),
         gain_noise: GainNoise = "prior",
         nominal: Noise | None = None,
+        gate: float | None = None,
         *,
         key: PRNGKeyArray,
     ):
         checks.adaptation(bounds, gain_noise)
+        if gate is not None:
+            checks.gate(gate)
         k_enc, k_gru, k_ctx, k_head, k_dec = jax.random.split(key, 5)
         n_in = [arch.encoder[-1]] + [arch.hidden] * (arch.depth - 1)
         # p_k joins the shallow context and, where there is more than one layer, the deepest one.
@@ -61,6 +65,7 @@ class Policy(Stored):
         self.arch = arch
         self.bounds = bounds
         self.gain_noise = gain_noise
+        self.gate = gate
         self.nominal = nominal
         self.encoder = MLP([arch.n_y, *arch.encoder], final_relu=True, key=k_enc)
         self.grus = tuple(
@@ -106,6 +111,8 @@ class Policy(Stored):
     def card(self) -> dict[str, Any]:
         """The sizes, and the filter that the policy was trained in."""
         inside = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
+        if self.gate is not None:
+            inside["gate"] = self.gate
         base = {} if self.nominal is None else {"nominal": self.nominal.card()}
         return {**self.arch.card(), "filter": inside, **base}
 
@@ -117,4 +124,5 @@ class Policy(Stored):
             raise ValueError(f"bounds is {inside['bounds']!r}")
         low, high = (number(b) for b in inside["bounds"])
         nominal = Noise.from_card(card["nominal"]) if "nominal" in card else None
-        return cls(arch, (low, high), inside["gain_noise"], nominal, key=jax.random.key(0))
+        gate = number(inside["gate"]) if "gate" in inside else None
+        return cls(arch, (low, high), inside["gain_noise"], nominal, gate, key=jax.random.key(0))

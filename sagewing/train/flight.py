@@ -40,8 +40,8 @@ Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
 R0 = np.full((2, 6), 5e-2)
 # Added to the logits of d for q and r at the start of a training from tuned noise. States that a
 # pose hardly shows, such as biases, wander off where their q is free from the first.
-CALM_Q, CALM_R = -12.0, -4.0
-GATE = 3.0  # of the gated EKF, standard deviations
+CALM_Q, CALM_R = -12.0, -5.0
+GATE = 3.0  # of the gated EKF and of ndr, standard deviations
 
 # Paper: T up to these epochs of 2200.
 EPOCHS = 2200
@@ -76,7 +76,8 @@ class FlightTraining:
     """The settings of a training on flights.
 
     The schedule and the degradation are the paper's; `ndr-paper` is its filter, and `ndr` ours: it
-    starts from tuned noise, which it learns on, and its gain uses the r of the same step.
+    starts from tuned noise, which it learns on, and its gain uses the r of the same step, behind a
+    gate.
     `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
     takes over; the paper has none. The curriculum's windows are cut to `shortest` and `longest`.
     """
@@ -94,6 +95,7 @@ class FlightTraining:
     aux_weight: float = 0.1
     bounds: tuple[float, float] = (1e-2, 1e2)
     gain_noise: GainNoise = "posterior"
+    gate: float | None = GATE
     nominal_q: tuple[float, ...] = tuple(Q0)
     nominal_r: tuple[tuple[float, ...], ...] = tuple(tuple(row) for row in R0)
 
@@ -109,7 +111,8 @@ class Learner(NamedTuple):
 def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     """A policy with its own nominal noise, which at first hardly moves it."""
     nominal = Noise(setup.nominal_q, setup.nominal_r)
-    policy = Policy(setup.architecture, setup.bounds, setup.gain_noise, nominal, key=key)
+    inside = (setup.bounds, setup.gain_noise, nominal, setup.gate)
+    policy = Policy(setup.architecture, *inside, key=key)
     arch = policy.arch
     calm = jnp.concatenate([jnp.full(arch.n_x, CALM_Q), jnp.full(arch.n_z, CALM_R)])
     return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + calm)
@@ -125,7 +128,9 @@ def _with_policy(model: Model, policy: Any) -> Any:
 LEARNERS = {
     "ndr": Learner(_beginner, Policy, _with_policy),
     "ndr-paper": Learner(
-        lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key),
+        lambda setup, key: Policy(
+            setup.architecture, setup.bounds, setup.gain_noise, gate=setup.gate, key=key
+        ),
         Policy,
         _with_policy,
     ),
@@ -243,6 +248,7 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
             "aux_weight": setup.aux_weight,
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
+            "gate": setup.gate,
             "nominal": {"q": setup.nominal_q, "r": setup.nominal_r},
         }
     return plain

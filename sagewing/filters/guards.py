@@ -1,0 +1,69 @@
+"""What keeps a number that is none from spreading, and XLA from repeating work.
+
+The same functions serve one record and a batch in the last axis.
+"""
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sagewing.shapes import Flags
+
+T = TypeVar("T")
+
+
+@jax.custom_vjp
+def hold(values: T) -> T:
+    """The same values, computed once.
+
+    XLA fuses cheap arithmetic into everything that uses it, and so repeats it; it does not fuse
+    across a branch. This one is on whether a number is a number, which no compiler can know, and
+    both of its sides give the values back.
+    """
+    return _hold(values)
+
+
+def _hold(values):
+    def same(v):
+        return jax.tree.map(lambda a: jnp.where(a == a, a, jnp.nan), v)
+
+    first = jax.tree.leaves(values)[0].ravel()[0]
+    return jax.lax.cond(first == first, lambda v: v, same, values)
+
+
+hold.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hold(bar),))
+
+
+@jax.custom_vjp
+def finite_derivative(values: T) -> T:
+    """The same values; a derivative by them that overflowed counts as zero."""
+    return values
+
+
+finite_derivative.defvjp(
+    lambda values: (values, None),
+    lambda _, bar: (jax.tree.map(lambda b: jnp.where(jnp.isfinite(b), b, 0.0), bar),),
+)
+
+
+def all_finite(*vectors: Float[Array, "..."]) -> Flags:
+    """For every record, whether all numbers of some vectors are finite."""
+    probe = jnp.zeros_like(vectors[0][0])
+    for vector in vectors:
+        for entry in vector:
+            probe = probe + 0.0 * entry  # zero, or NaN
+    return hold(probe) == 0.0
+
+
+def keep_where(ok: Flags, values: T, otherwise: T) -> T:
+    """`values` for the records that are well, `otherwise` for the rest.
+
+    A branch, because nearly always all of them are; it `hold`s the values, too.
+    """
+
+    def choose(v, o):
+        return jax.tree.map(lambda a, b: jnp.where(ok, a, b), v, o)
+
+    return jax.lax.cond(jnp.all(ok), lambda v, o: v, choose, values, otherwise)
