@@ -12,7 +12,17 @@ import pytest
 
 import sagewing as sw
 from sagewing.bench import flight
-from sagewing.bench.transfer import COUPLED, FROM_CHAOS, FROM_FLIGHT, OFFSETS, to_chaos, to_flight
+from sagewing.bench.transfer import (
+    BOUNDS,
+    COUPLED,
+    FROM_CHAOS,
+    FROM_FLIGHT,
+    OFFSETS,
+    UNTRAINED,
+    to_chaos,
+    to_flight,
+    untrained,
+)
 from sagewing.cli import bench_transfer
 from sagewing.filters.rules import Seen
 from sagewing.flights import Flight
@@ -233,11 +243,17 @@ def hovering(seconds=4.5):
 def test_on_chaos_there_is_a_row_for_each_offset_after_the_filters_at_home():
     found = to_chaos(flight_policy(), "lorenz", PROTOCOLS["paper"], seed=0, runs=3, steps=5)
     places = [(row["filter"], row["z_off"], row["x_off"]) for row in found.rows]
-    assert places[:2] == [("ekf", None, None), ("ndr", None, None)]
-    assert places[2:] == [(FROM_FLIGHT, *offset) for offset in OFFSETS]
+    assert [name for name, *_ in places[:3]] == ["ekf", UNTRAINED, "ndr"]
+    assert places[3:] == [(FROM_FLIGHT, *offset) for offset in OFFSETS]
     errors = [row["armse_mean"] for row in found.rows]
     assert np.all(np.isfinite(errors))
     assert len(set(errors)) == len(errors)
+
+
+def test_an_untrained_policy_says_one_half():
+    filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.1] * 3, [1.0] * 2, untrained(BOUNDS, "posterior"))
+    z = np.random.default_rng(0).normal(size=(4, 2))
+    assert np.all(sw.run(filt, np.ones(3), np.eye(3), z, dt=0.01).d == 0.5)
 
 
 def test_a_tiled_policy_filters_a_flight():
@@ -310,7 +326,7 @@ def test_the_command_prints_both_tables_and_leaves_its_result(tmp_path, capsys, 
     result = json.loads((out / "result.json").read_text())
     assert result == json.loads((tmp_path / "r.json").read_text())
     assert (result["command"], result["settings"]["bounds"]) == ("bench transfer", [0.1, 100.0])
-    assert len(result["rows"]) == 2 * (2 + 8) + 3 * 2
+    assert len(result["rows"]) == 2 * (3 + 8) + 3 * 2
     assert "| z_off 3, x_off 12 |" in (out / "table.md").read_text()
     assert "| NDR-SHKF, from chaos | 0.512 |" in (out / "table.md").read_text()
     assert r"z\_off 3, x\_off 12 &" in (out / "table.tex").read_text()

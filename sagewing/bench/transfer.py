@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
 from sagewing.bench import chaos, flight
 from sagewing.filters import NDRSageHusa
 from sagewing.filters.recursion import GainNoise
 from sagewing.flights import Flight
-from sagewing.policy import Embedded, Policy, Tiled
+from sagewing.policy import Architecture, Embedded, Policy, Tiled
 from sagewing.sim.chaos import Q_BASE, R_BASE, SYSTEMS, Protocol
 from sagewing.train.chaos import ChaosTraining
 
@@ -17,6 +21,7 @@ COUPLED = ((0, 0), (1, 4), (2, 8), (3, 12), (4, 16))
 DECOUPLED = ((3, 0), (3, 8), (3, 16))
 OFFSETS = (*COUPLED, *DECOUPLED)
 FROM_FLIGHT, FROM_CHAOS = "ndr-from-flight", "ndr-from-chaos"
+UNTRAINED = "ndr-untrained"
 
 # Of the filter around a policy from elsewhere, in both directions: those of the chaos filter.
 BOUNDS = ChaosTraining().bounds
@@ -25,6 +30,15 @@ BOUNDS = ChaosTraining().bounds
 def native(gain_noise: GainNoise) -> str:
     """The row of the policy that was trained on chaos, in a filter of this kind."""
     return "ndr" if gain_noise == "prior" else f"ndr-{gain_noise}"
+
+
+def untrained(bounds: tuple[float, float], gain_noise: GainNoise) -> Policy:
+    """A policy that says d = 1/2 whatever it sees: what is left when nothing was learned."""
+    arch = Architecture(n_x=len(Q_BASE), n_z=len(R_BASE))
+    policy = Policy(arch, bounds, gain_noise, key=jax.random.key(0))
+    return eqx.tree_at(
+        lambda p: p.head.layers[-1], policy, replace_fn=lambda a: jax.tree.map(jnp.zeros_like, a)
+    )
 
 
 def to_chaos(
@@ -40,18 +54,22 @@ def to_chaos(
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
 ) -> chaos.Comparison:
-    """A large policy on a chaotic system at every offset, after the EKF and a policy at home.
+    """A large policy on a chaotic system at every offset, after references.
 
-    A row has `z_off` and `x_off`, which are None for those two.
+    Those are the EKF, an untrained policy and one at home; a row has `z_off` and `x_off`, which
+    are None for them.
     """
-    references = ("ekf", native(gain_noise))
-    chaos.check_names(references, (system,))
+    chaos.check_names((native(gain_noise),), (system,))
     chosen = SYSTEMS[system]
-    filts = {name: chaos.build(name, chosen, protocol) for name in references}
-    where: dict[str, tuple[str, int | None, int | None]] = {
-        name: (name, None, None) for name in references
-    }
     model = chosen.model(protocol, adaptive=True)
+    filts = {
+        "ekf": chaos.build("ekf", chosen, protocol),
+        UNTRAINED: NDRSageHusa(model, Q_BASE, R_BASE, untrained(bounds, gain_noise)),
+        native(gain_noise): chaos.build(native(gain_noise), chosen, protocol),
+    }
+    where: dict[str, tuple[str, int | None, int | None]] = {
+        name: (name, None, None) for name in filts
+    }
     for z_off, x_off in offsets:
         name = f"{FROM_FLIGHT}, z_off={z_off}, x_off={x_off}"
         embedded = Embedded(policy, len(Q_BASE), len(R_BASE), x_off, z_off, bounds, gain_noise)

@@ -15,7 +15,7 @@ from sagewing.policy import Policy
 from sagewing.report import transfer
 from sagewing.sim.chaos import protocol_named
 
-REFERENCES = 2  # of to_chaos, beside the offsets
+REFERENCES = 3  # of to_chaos, beside the offsets
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class BenchTransfer:
     """measurements in a record"""
     bounds: tuple[float, float] = BOUNDS
     """range of q and r around the policy that was moved, as factors of their base"""
-    gain_noise: Literal["prior", "posterior"] = "prior"
-    """which r a step's gain uses there: the one before it, or its own"""
+    gain_noise: Literal["prior", "posterior"] | None = None
+    """which r a step's gain uses there: the one before it, or its own; by default as in training"""
     reverse: bool = True
     """also the policy trained on Lorenz, in flight"""
     seeds: int = 5
@@ -60,12 +60,13 @@ class BenchTransfer:
         console.at_least_one(self, "runs", "steps", "seeds")
         console.check_places(self.out, self.json)
         systems = self.systems.split(",")
-        check_names((native(self.gain_noise),), systems)
         protocol = protocol_named(self.protocol)
         policy = _policy(self.policy)
-        chaos_name = f"chaos-{native(self.gain_noise)}-{protocol.base}"
+        gain_noise = self.gain_noise or policy.gain_noise
+        check_names((native(gain_noise),), systems)
+        chaos_name = f"chaos-{native(gain_noise)}-{protocol.base}"
         small = _policy(self.chaos_policy or chaos_name) if self.reverse else None
-        given: dict[str, Any] = {"bounds": self.bounds, "gain_noise": self.gain_noise}
+        given: dict[str, Any] = {"bounds": self.bounds, "gain_noise": gain_noise}
         rows: list[dict[str, Any]] = []
         flown: list[dict[str, Any]] = []
         with console.progress() as bar:
@@ -92,7 +93,7 @@ class BenchTransfer:
             "runs": self.runs,
             "steps": self.steps,
             "bounds": list(self.bounds),
-            "gain_noise": self.gain_noise,
+            "gain_noise": gain_noise,
             "reverse": self.reverse,
             "seeds": self.seeds,
         }
