@@ -12,17 +12,8 @@ from sagewing.sim.degradation import Degradation, mixture, random_walk, vibratio
 KEY = jax.random.key(0)
 # Every mechanism off, at its largest where it is switched on
 QUIET = Degradation(
-    ratio=1.0,
-    position_std=0.0,
-    position_outlier_std=0.0,
-    attitude_std=0.0,
-    imu_std=0.0,
-    imu_outlier_std=0.0,
-    scale_factor_std=0.0,
-    turn_on_bias_std=0.0,
-    bias_walk_std=0.0,
-    vibration_std=0.0,
-)
+    ratio=1.0, position_std=0.0, position_outlier_std=0.0, attitude_std=0.0
+).as_flown()
 DT = 0.001
 
 
@@ -98,3 +89,12 @@ def test_magnitudes_differ_between_records_within_their_range():
     assert 0.24 < size.min() < 0.3
     assert 0.95 < size.max() < 1.02
     np.testing.assert_allclose(size.mean(), 0.625, rtol=0.06)
+
+
+def test_angles_have_outliers_where_they_are_asked_for():
+    one = dataclasses.replace(
+        QUIET, attitude_std=0.1, attitude_outlier_std=0.5, attitude_outlier_probability=0.1
+    )
+    noise = records(one, jnp.zeros((3000, 6)), "pose", 100)
+    np.testing.assert_array_equal(noise[..., :3], 0.0)
+    np.testing.assert_allclose(noise[..., 3:].var(), 0.9 * 0.1**2 + 0.1 * 0.5**2, rtol=0.03)

@@ -68,7 +68,7 @@ def test_batch_and_online_give_the_numbers_of_one_run(name, record, float64):
     batch = sw.run(filt, X0, P0, np.stack([z, z]), np.stack([u, still]))
     np.testing.assert_allclose(batch.x[0], whole.x, atol=1e-10)
     assert np.max(np.abs(batch.x[1, -1] - whole.x[-1])) > 1e-6
-    online = sw.Online(filt, X0, P0)
+    online = sw.Online(filt, X0, P0, backend="jax")
     for k in range(T):
         x, _ = online.step(z[k], u[k])
         np.testing.assert_allclose(x, whole.x[k], atol=1e-10)

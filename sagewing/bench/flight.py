@@ -29,14 +29,7 @@ WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)
 NOISIER = 2.0  # the variance of the pose noise in a disturbance (paper)
 
 # What the pose is seen through; the IMU is as it was flown.
-_AS_FLOWN = Degradation(
-    imu_std=0.0,
-    imu_outlier_std=0.0,
-    scale_factor_std=0.0,
-    turn_on_bias_std=0.0,
-    bias_walk_std=0.0,
-    vibration_std=0.0,
-)
+_AS_FLOWN = Degradation().as_flown()
 NOISE = {
     "paper": _AS_FLOWN,
     # A good positioning system, which no real one is as bad as the paper's.

@@ -12,6 +12,7 @@ from sagewing.cli import console
 from sagewing.files import write_atomically
 from sagewing.flights.dataset import simulated
 from sagewing.policy import Policy
+from sagewing.policy.storage import folder_of
 from sagewing.report import transfer
 from sagewing.sim.chaos import protocol_named
 
@@ -61,11 +62,12 @@ class BenchTransfer:
         console.check_places(self.out, self.json)
         systems = self.systems.split(",")
         protocol = protocol_named(self.protocol)
-        policy = _policy(self.policy)
+        policy = Policy.load(folder_of(self.policy))
         gain_noise = self.gain_noise or policy.gain_noise
         check_names((native(gain_noise),), systems)
         chaos_name = f"chaos-{native(gain_noise)}-{protocol.base}"
-        small = _policy(self.chaos_policy or chaos_name) if self.reverse else None
+        chosen = self.chaos_policy or chaos_name
+        small = Policy.load(folder_of(chosen)) if self.reverse else None
         given: dict[str, Any] = {"bounds": self.bounds, "gain_noise": gain_noise}
         rows: list[dict[str, Any]] = []
         flown: list[dict[str, Any]] = []
@@ -87,7 +89,7 @@ class BenchTransfer:
                 rows += to_chaos(policy, system, protocol, report=report, **size, **given).rows
         settings = {
             "policy": self.policy,
-            "chaos_policy": self.chaos_policy or chaos_name,
+            "chaos_policy": chosen,
             "protocol": self.protocol,
             "systems": systems,
             "runs": self.runs,
@@ -107,9 +109,3 @@ class BenchTransfer:
         if flown:
             console.out.print(transfer.flight_table(flown))
         console.err.print(f"Written: {self.out}/ (result.json, tables)")
-
-
-def _policy(name: str) -> Policy:
-    """A policy in a folder, or one that ships."""
-    here = Path(name)
-    return Policy.load(here) if here.is_dir() or len(here.parts) > 1 else Policy.pretrained(name)

@@ -11,8 +11,11 @@ import tyro
 from sagewing.cli import console
 from sagewing.cli.bench_chaos import BenchChaos
 from sagewing.cli.bench_flight import BenchFlight
+from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.bench_transfer import BenchTransfer
 from sagewing.cli.demo import Demo
+from sagewing.cli.export import Export
+from sagewing.cli.fly import Fly
 from sagewing.cli.train_chaos import TrainChaos
 from sagewing.cli.train_flight import TrainFlight
 from sagewing.cli.tune_chaos import TuneChaos
@@ -23,6 +26,7 @@ Bench = (
     Annotated[BenchChaos, tyro.conf.subcommand("chaos")]
     | Annotated[BenchFlight, tyro.conf.subcommand("flight")]
     | Annotated[BenchTransfer, tyro.conf.subcommand("transfer")]
+    | Annotated[BenchLatency, tyro.conf.subcommand("latency")]
 )
 Train = (
     Annotated[TrainChaos, tyro.conf.subcommand("chaos")]
@@ -58,6 +62,8 @@ Command = (
             "Example: sagewing tune flight --out out/tune",
         ),
     ]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Fly, tyro.conf.subcommand("fly")]
 )
 
 

@@ -25,6 +25,7 @@ from sagewing.train.flight import (
     settings,
     train_flight,
 )
+from sagewing.train.losses import WindowLoss
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,12 @@ class TrainFlight:
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    attitude_outliers: float = 0.0
+    """share of angles that are off by five times their noise, as positions are"""
     imu: Literal["paper", "as-flown"] = "paper"
     """the IMU: with the paper's faults on top of what was flown, or just that"""
+    window_loss: WindowLoss | None = None
+    """how a window counts: by its squared errors, or by their root; root for ndr"""
     learning_rate: float = 1e-3
     """of Adam"""
     gain_noise: Literal["prior", "posterior"] | None = None
@@ -95,9 +100,13 @@ class TrainFlight:
             batch=self.batch,
             shortest=self.shortest,
             longest=self.longest,
-            blackouts=share(self.blackouts),
-            degradation=degradation(self.noise, self.imu),
+            blackouts=share("blackouts", self.blackouts),
+            degradation=replace(
+                degradation(self.noise, self.imu),
+                attitude_outlier_probability=share("attitude-outliers", self.attitude_outliers),
+            ),
             aux_weight=self.aux_weight,
+            window_loss=self.window_loss or ("root" if self.filter == "ndr" else "squared"),
             bounds=self.bounds,
             gain_noise=self.gain_noise or ("posterior" if self.filter == "ndr" else "prior"),
             gate=GATE if self.gate is None and self.filter == "ndr" else self.gate,
@@ -144,10 +153,10 @@ def degradation(noise: str, imu: str) -> Degradation:
     )
 
 
-def share(value: float) -> float:
-    """The option --blackouts, if it is a share."""
+def share(option: str, value: float) -> float:
+    """An option's value, if it is a share."""
     if not 0.0 <= value <= 1.0:
-        raise InputError(f"--blackouts must lie in 0..1; got {value:g}.")
+        raise InputError(f"--{option} must lie in 0..1; got {value:g}.")
     return value
 
 

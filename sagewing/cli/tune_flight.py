@@ -11,6 +11,7 @@ from sagewing.cli.train_flight import degradation, prepared, share
 from sagewing.flights.dataset import SIM
 from sagewing.flights.records import WithoutPose
 from sagewing.train.flight import FlightTraining, settings
+from sagewing.train.losses import WindowLoss
 from sagewing.train.tuning import ROUNDS, START, STRIDES, tune_flight
 
 
@@ -45,6 +46,8 @@ class TuneFlight:
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     imu: Literal["paper", "as-flown"] = "as-flown"
     """the IMU: with the paper's faults on top of what was flown, or just that"""
+    window_loss: WindowLoss = "root"
+    """how a window counts: by its squared errors, or by their root"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -58,8 +61,9 @@ class TuneFlight:
                 batch=self.windows,
                 shortest=self.steps,
                 longest=self.steps,
-                blackouts=share(self.blackouts),
+                blackouts=share("blackouts", self.blackouts),
                 degradation=degradation(self.noise, self.imu),
+                window_loss=self.window_loss,
             ),
             self.data,
             self.without_pose,

@@ -1,35 +1,55 @@
 """One measurement in, one estimate out: the filter in a control loop."""
 
+import math
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from sagewing.deploy.compiled import CompiledFilter, Record
+from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.recursion import Estimate
 from sagewing.filters.running import complete
 from sagewing.shapes import Numbers, real_dtype
 
+Backend = Literal["auto", "c", "jax"]
+
 
 class Online:
     """A filter that is fed by hand; it gives the numbers that `run` gives.
 
+    The first step compiles it: to C with `backend="c"`, with JAX with "jax"; "auto" takes C where
+    there is a compiler for it.
+
     Example: `online = sw.Online(filt, x0, P0); x, P = online.step(z_k, u_k, dt)`
     """
 
-    def __init__(self, filt: Any, x0: Numbers, P0: Numbers):
-        self._n_z = filt.n_z
-        arrays, static = eqx.partition(filt, eqx.is_array)
-        # A plain tuple of arrays crosses into the compiled program much faster than a module does.
-        leaves, structure = jax.tree.flatten(arrays)
-        self._arrays, self._step = tuple(leaves), _compiled(static, structure)
-        self.state = filt.init(*checks.start(filt.n_x, x0, P0, ()))
-        self.estimate: Estimate | None = None
+    def __init__(self, filt: Any, x0: Numbers, P0: Numbers, backend: Backend = "auto"):
+        if backend not in ("auto", "c", "jax"):
+            raise InputError(f'backend must be "auto", "c" or "jax"; got {backend!r}.')
+        self._filt, self._backend, self._real = filt, backend, real_dtype()
+        self._nothing = np.full(filt.n_z, np.nan, self._real)
+        self._start = filt.init(*checks.start(filt.n_x, x0, P0, ()))
+        self._engine: Record | _Jitted | None = None
+        self._n_u = 0
+
+    @property
+    def state(self) -> Any:
+        """All that the filter remembers."""
+        return self._start if self._engine is None else self._engine.state
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """All that the last step said: also the noise variances, the NIS, the log-likelihood."""
+        return None if self._engine is None else self._engine.estimate
 
     def step(
         self,
@@ -37,50 +57,66 @@ class Online:
         u: Numbers | None = None,
         dt: float = 0.01,
         mask: Numbers | None = None,
-    ) -> tuple[Float[Array, "n_x"], Float[Array, "n_x n_x"]]:
-        """The estimate `dt` seconds after the last one; `z=None` says that nothing was measured.
-
-        `online.estimate` has the rest: the noise variances, the NIS, the log-likelihood.
-        """
-        real = real_dtype()
-        seen = np.full(self._n_z, np.nan, real) if z is None else _array("z", z, real)
-        if seen.shape != (self._n_z,):
-            raise InputError(f"z must have shape ({self._n_z},), as R0 says; got {seen.shape}.")
-        arrived = np.isfinite(seen)
-        if mask is not None:
-            flags = _array("mask", mask, bool)
-            if flags.shape not in ((), arrived.shape):
-                raise InputError(f"mask must have shape {arrived.shape}; got {flags.shape}.")
-            arrived = arrived & flags
-        seconds = _array("dt", dt, real)
-        if seconds.shape != () or not 0.0 <= seconds < np.inf:
+    ) -> tuple[
+        Float[Array | np.ndarray, "n_x"],
+        Float[Array | np.ndarray, "n_x n_x"],
+    ]:
+        """The estimate `dt` seconds after the last one; `z=None` says that nothing was measured."""
+        seen = self._nothing if z is None else _array("z", z, self._real)
+        if seen.shape != self._nothing.shape:
             raise InputError(
-                "dt must be one number, finite and not negative; "
-                f"got {dt} of shape {seconds.shape}."
+                f"z must have shape {self._nothing.shape}, as R0 says; got {seen.shape}."
             )
+        if mask is not None:
+            seen = _masked(seen, mask)
+        if type(dt) is not float or not 0.0 <= dt < math.inf:
+            dt = _seconds(dt, self._real)
+        if u is not None:
+            u = _array("u", u, self._real)
+        if self._engine is None or (0 if u is None else u.size) != self._n_u:
+            self._engine = self._compiled(u)
+        return self._engine.step(seen, u, dt)
+
+    def _compiled(self, u: np.ndarray | None) -> "Record | _Jitted":
+        """The filter for inputs of this size, going on from where it is."""
+        if u is not None and u.ndim != 1:
+            raise InputError(f"u must be one row of numbers; got shape {u.shape}.")
+        state, self._n_u = self.state, 0 if u is None else u.size
+        if self._backend == "jax":
+            return _Jitted(self._filt, state)
+        try:
+            return Record(_in_c(self._filt, self._n_u, self._real), state)
+        except NotInC as error:
+            if self._backend == "c":
+                raise InputError(str(error)) from None
+            _notice(str(error))
+            return _Jitted(self._filt, state)
+
+
+class _Jitted:
+    """The same by JAX, where there is no C."""
+
+    def __init__(self, filt: Any, state: Any):
+        arrays, static = eqx.partition(filt, eqx.is_array)
+        # A plain tuple of arrays crosses into the compiled program much faster than a module does.
+        leaves, structure = jax.tree.flatten(arrays)
+        self._arrays, self._step = tuple(leaves), _jitted(static, structure)
+        self.state, self.estimate = state, None
+
+    def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[Any, Any]:
+        """One step; NaN in `z` is a channel that did not arrive."""
+        arrived, real = np.isfinite(z), z.dtype.type
         try:
             self.state, self.estimate = self._step(
-                self._arrays,
-                self.state,
-                np.where(arrived, seen, real.type(0.0)),
-                None if u is None else _array("u", u, real),
-                seconds,
-                arrived,
+                self._arrays, self.state, np.where(arrived, z, real(0.0)), u, real(dt), arrived
             )
         except InputError as error:  # without the notes on tracing that JAX adds to it
             raise InputError(str(error)) from None
         return self.estimate.x, self.estimate.P
 
 
-def _array(name: str, value: Any, dtype: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers; got {value!r}.") from error
-
-
 @lru_cache(maxsize=64)
-def _compiled(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]]:
+def _jitted(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]]:
     """The jitted step of all filters that differ in their numbers only."""
 
     @jax.jit
@@ -91,3 +127,51 @@ def _compiled(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]
         return state, complete(filt, estimate._replace(trace=None), ())
 
     return step
+
+
+def _in_c(filt: Any, n_u: int, real: np.dtype) -> CompiledFilter:
+    """The compiled filter; equal filters of a process share one."""
+    arrays, static = eqx.partition(filt, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in leaves)
+    return _shared(static, structure, numbers, n_u, real)
+
+
+@lru_cache(maxsize=64)
+def _shared(
+    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype
+) -> CompiledFilter:
+    leaves = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
+    filt = eqx.combine(jax.tree.unflatten(structure, leaves), static)
+    return CompiledFilter(filt, n_u, real)
+
+
+@lru_cache(maxsize=64)
+def _notice(why: str) -> None:
+    """Said once."""
+    warnings.warn(f"The online filter runs on JAX, not on C. {why}", RuntimeWarning, stacklevel=4)
+
+
+def _masked(seen: np.ndarray, mask: Numbers) -> np.ndarray:
+    flags = _array("mask", mask, bool)
+    if flags.shape not in ((), seen.shape):
+        raise InputError(f"mask must have shape {seen.shape}; got {flags.shape}.")
+    return np.where(flags, seen, seen.dtype.type(np.nan))
+
+
+def _seconds(dt: Any, real: np.dtype) -> float:
+    seconds = _array("dt", dt, real)
+    if seconds.shape != () or not 0.0 <= seconds < np.inf:
+        raise InputError(
+            f"dt must be one number, finite and not negative; got {dt} of shape {seconds.shape}."
+        )
+    return float(seconds)
+
+
+def _array(name: str, value: Any, dtype: Any) -> np.ndarray:
+    if type(value) is np.ndarray and value.dtype == dtype:
+        return value
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers; got {value!r}.") from error

@@ -145,6 +145,12 @@ def number(value: Any) -> float:
     return float(value)
 
 
+def folder_of(name: str) -> Path:
+    """The folder that a user means: one of that path, or one that ships under that name."""
+    here = Path(name)
+    return here if here.is_dir() or len(here.parts) > 1 else _shipped(name)
+
+
 def _shipped(name: str) -> Path:
     """The folder of something that ships with the package."""
     name = SHORT_NAMES.get(name, name)

@@ -56,8 +56,8 @@ class Degradation:
     """The largest magnitudes of every mechanism; the defaults are the paper's table.
 
     Each is drawn anew for every record from U(ratio, 1) times its largest value; probabilities,
-    the vibration's amplitude and its frequency are what they are. `attitude_std` is DESIGN's, the
-    paper gives none; attitudes have no outliers.
+    the vibration's amplitude and its frequency are what they are. The paper gives no attitude
+    noise: 0.1 rad is ours, and outliers of it are there to be asked for.
     """
 
     ratio: float = 0.1
@@ -65,6 +65,8 @@ class Degradation:
     position_outlier_std: float = 5.0
     position_outlier_probability: float = 0.05
     attitude_std: float = 0.1
+    attitude_outlier_std: float = 0.5
+    attitude_outlier_probability: float = 0.0
     imu_std: float = 0.1
     imu_outlier_std: float = 5.0
     imu_outlier_probability: float = 0.01
@@ -86,16 +88,32 @@ class Degradation:
             bias_walk_std=walk * self.bias_walk_std,
         )
 
+    def as_flown(self) -> "Degradation":
+        """The same for the pose, and an IMU without faults."""
+        return replace(
+            self,
+            imu_std=0.0,
+            imu_outlier_std=0.0,
+            scale_factor_std=0.0,
+            turn_on_bias_std=0.0,
+            bias_walk_std=0.0,
+            vibration_std=0.0,
+        )
+
     def pose(self, key: PRNGKeyArray, z: Pose) -> Pose:
         """Position and Euler angles as a bad positioning system gives them."""
         k_size, k_position, k_attitude = jax.random.split(key, 3)
-        position, outlier, attitude = self._drawn(
-            k_size, self.position_std, self.position_outlier_std, self.attitude_std
+        position, far, attitude, turned = self._drawn(
+            k_size,
+            self.position_std,
+            self.position_outlier_std,
+            self.attitude_std,
+            self.attitude_outlier_std,
         )
         shape = (z.shape[0], 3)
         noise = (
-            mixture(k_position, shape, position, outlier, self.position_outlier_probability),
-            attitude * jax.random.normal(k_attitude, shape, real_dtype()),
+            mixture(k_position, shape, position, far, self.position_outlier_probability),
+            mixture(k_attitude, shape, attitude, turned, self.attitude_outlier_probability),
         )
         return z + jnp.concatenate(noise, axis=1)
 

@@ -30,7 +30,7 @@ from sagewing.policy.storage import Stored
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
-from sagewing.train.losses import pose_loss
+from sagewing.train.losses import WindowLoss, pose_loss
 
 # Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
 SIZES = (3, 3, 4, 3, 3, 3)
@@ -38,9 +38,11 @@ P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
 Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
 # One row for the pose and, which the paper leaves unsaid, one for the IMU.
 R0 = np.full((2, 6), 5e-2)
-# Added to the logits of d for q and r at the start of a training from tuned noise. States that a
-# pose hardly shows, such as biases, wander off where their q is free from the first.
-CALM_Q, CALM_R = -12.0, -5.0
+# Added to the logits of d at the start of a training from tuned noise. States that a pose hardly
+# shows, such as biases, wander off where their q is free from the first; and the tuned r of angles
+# (or of the gyroscope) stands for more than their noise, which an estimate of it would forget.
+CALM_Q = -12.0
+CALM_R = (-4.5, -4.5, -4.5, -8.0, -8.0, -8.0)
 GATE = 3.0  # of the gated EKF and of ndr, standard deviations
 
 # Paper: T up to these epochs of 2200.
@@ -77,7 +79,7 @@ class FlightTraining:
 
     The schedule and the degradation are the paper's; `ndr-paper` is its filter, and `ndr` ours: it
     starts from tuned noise, which it learns on, and its gain uses the r of the same step, behind a
-    gate.
+    gate; a window counts by the root of its loss.
     `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
     takes over; the paper has none. The curriculum's windows are cut to `shortest` and `longest`.
     """
@@ -93,6 +95,7 @@ class FlightTraining:
     blackouts: float = 0.5
     degradation: Degradation = AVERAGED
     aux_weight: float = 0.1
+    window_loss: WindowLoss = "root"
     bounds: tuple[float, float] = (1e-2, 1e2)
     gain_noise: GainNoise = "posterior"
     gate: float | None = GATE
@@ -113,8 +116,7 @@ def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     nominal = Noise(setup.nominal_q, setup.nominal_r)
     inside = (setup.bounds, setup.gain_noise, nominal, setup.gate)
     policy = Policy(setup.architecture, *inside, key=key)
-    arch = policy.arch
-    calm = jnp.concatenate([jnp.full(arch.n_x, CALM_Q), jnp.full(arch.n_z, CALM_R)])
+    calm = jnp.concatenate([jnp.full(policy.arch.n_x, CALM_Q), jnp.array(CALM_R)])
     return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + calm)
 
 
@@ -188,7 +190,8 @@ def train_flight(
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
             drawn = draw(key, joined, setup, steps)
             filt = learner.build(model, learned)
-            return pose_loss(filt, drawn, P0, joined.dt, setup.aux_weight)
+            weight = setup.aux_weight
+            return pose_loss(filt, drawn, P0, joined.dt, weight, window=setup.window_loss)
 
         return loss
 
@@ -240,6 +243,7 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "curriculum": curriculum(setup),
         "batch": setup.batch,
         "blackouts": setup.blackouts,
+        "window_loss": setup.window_loss,
         "degradation": asdict(setup.degradation),
     }
     if setup.filter.startswith("ndr"):

@@ -1,6 +1,6 @@
 """What training minimises."""
 
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -13,6 +13,8 @@ from sagewing.shapes import Numbers, Scalar
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m
 ATTITUDE_WEIGHT = 10.0  # paper
+SMALLEST = 1e-8  # loss of a window; the root of less has no derivative to speak of
+WindowLoss = Literal["squared", "root"]
 
 
 def state_loss(
@@ -43,18 +45,26 @@ def state_loss(
 
 
 def pose_loss(
-    filt: Any, records: Record, P0: Numbers, dt: float | Scalar, aux_weight: float = 0.1
+    filt: Any,
+    records: Record,
+    P0: Numbers,
+    dt: float | Scalar,
+    aux_weight: float = 0.1,
+    *,
+    window: WindowLoss = "squared",
 ) -> Scalar:
     """The paper's loss in flight: Huber in position, cosine distance in attitude, reconstruction.
 
-    `records` have a leading batch axis.
+    `records` have a leading batch axis. A window counts by its mean ("squared", as in the paper),
+    or by the root of it: otherwise the windows with the most noise decide alone.
     """
     made = _estimates(filt, records.x0, P0, records.z, records.u, dt)
     error = jnp.abs(made.x[:, R] - jnp.moveaxis(records.position, 0, -1))
     huber = jnp.where(error < HUBER, 0.5 * error**2, HUBER * (error - 0.5 * HUBER))
     cosine = jnp.abs(jnp.sum(made.x[:, Q] * jnp.moveaxis(records.quaternion, 0, -1), axis=1))
-    loss = jnp.mean(huber) + ATTITUDE_WEIGHT * jnp.mean(1.0 - cosine)
-    return loss + _reconstruction(filt, made, aux_weight)
+    losses = jnp.mean(huber, axis=(0, 1)) + ATTITUDE_WEIGHT * jnp.mean(1.0 - cosine, axis=0)
+    losses = losses if window == "squared" else jnp.sqrt(jnp.maximum(losses, SMALLEST))
+    return jnp.mean(losses) + _reconstruction(filt, made, aux_weight)
 
 
 def _estimates(filt: Any, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Estimate:

@@ -91,7 +91,7 @@ def tune_flight(
     @jax.jit
     def compiled(noise: Noise) -> Scalar:
         filt = LEARNERS[setup.filter].build(model, noise)
-        return pose_loss(filt, windows, P0, joined.dt, aux_weight=0.0)
+        return pose_loss(filt, windows, P0, joined.dt, 0.0, window=setup.window_loss)
 
     def loss(logs: np.ndarray) -> float:
         value = float(compiled(spread(logs)))

@@ -1,0 +1,123 @@
+"""`sagewing bench latency`: how long a step takes, and whether it fits a flight computer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.table import Table
+
+from sagewing.bench.result import BenchResult
+from sagewing.cli import console
+from sagewing.cli.weights import learned_part
+from sagewing.deploy.c99 import source
+from sagewing.deploy.latency import BACKENDS, FLASH, RAM, Case, measured, on_cortex_m7
+from sagewing.deploy.systems import QUADROTOR, System, built, drawn, known
+from sagewing.errors import InputError
+from sagewing.report.style import LABELS
+
+POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
+FILTERS = ("ekf", "shkf99", "ndr")
+RECORD = 1000  # rows that a measurement goes round in
+
+
+@dataclass(frozen=True)
+class BenchLatency:
+    """Time the steps of EKF, Sage-Husa and NDR-SHKF at 3 and 19 states, one by one.
+
+    From Python with JAX, from Python with generated C, and in a loop of C. Where Debian's
+    gcc-arm-none-eabi is installed, also the size of a build for a Cortex-M7, such as a Pixhawk's.
+    Single precision. Prints the table; writes DIR/result.json.
+
+    Example: sagewing bench latency --filters ekf,ndr --steps 10000
+    """
+
+    out: Path = Path("out/bench-latency")
+    """folder for the result"""
+    filters: str = ",".join(FILTERS)
+    """which filters: ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf, ndr"""
+    models: str = ",".join(POLICIES)
+    """which models: lorenz, rossler, thomas (3 states), quadrotor (19)"""
+    backends: str = ",".join(BACKENDS)
+    """jax and c are called from Python, c-loop is C alone"""
+    steps: int = 100_000
+    """how many steps are timed"""
+    seed: int = 0
+    """draws the measurements"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        console.at_least_one(self, "steps")
+        console.check_places(self.out, self.json)
+        filters, backends = self.filters.split(","), self.backends.split(",")
+        for backend in backends:
+            if backend not in BACKENDS:
+                raise InputError(f"There is no backend {backend!r}; known: {', '.join(BACKENDS)}.")
+        systems = {name: known(name, {}) for name in self.models.split(",")}
+        rows: list[dict[str, Any]] = []
+        with console.progress() as bar:
+            total = len(systems) * len(filters) * len(backends)
+            task = bar.add_task("timings", total=total, note="compiling")
+            for model, system in systems.items():
+                for name in filters:
+                    case, about = _case(name, model, system, self.seed)
+                    for backend in backends:
+                        us = measured(case, backend, self.steps)
+                        rows.append(
+                            {
+                                **{"filter": name, "model": model, "backend": backend},
+                                "us_median": float(np.median(us)),
+                                "us_p99": float(np.quantile(us, 0.99)),
+                                "us_worst": float(np.max(us)),
+                                **about,
+                            }
+                        )
+                        bar.update(task, advance=1, note=f"{model}, {name}, {backend}")
+        settings = {"steps": self.steps, "filters": filters, "backends": backends}
+        result = BenchResult("bench latency", settings, self.seed, rows)
+        for path in filter(None, (self.out / "result.json", self.json)):
+            result.write(path)
+        console.out.print(table(rows))
+        if all(row["flash_bytes"] is None for row in rows):
+            console.err.print("note: without gcc-arm-none-eabi there is no size for a Cortex-M7")
+        console.err.print(f"Written: {self.out / 'result.json'}")
+
+
+def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[str, Any]]:
+    """A filter with something to measure, and what its C is made of."""
+    learned = learned_part(POLICIES.get(model, POLICIES["lorenz"]))[0] if name == "ndr" else None
+    filt = built(name, system, learned)
+    made = source(filt, system.n_u, dtype=np.float32)
+    fit = on_cortex_m7(made)
+    about = {
+        "operations": made.operations,
+        "state_bytes": 4 * sum(field.size for field in made.program.state),
+        "flash_bytes": None if fit is None else fit.flash,
+        "ram_bytes": None if fit is None else fit.ram,
+        "fits_stm32h7": None if fit is None else fit.flash < FLASH and fit.ram < RAM,
+    }
+    z, u = drawn(system, RECORD, seed)
+    return Case(filt, system.x0, system.P0, z, u), about
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """Microseconds a step, for the terminal."""
+    out = Table(title="Microseconds a step, single precision", box=SIMPLE, padding=(0, 1, 0, 0))
+    for i, name in enumerate(
+        ("model", "filter", "backend", "median", "p99", "worst", "operations", "flash", "RAM")
+    ):
+        out.add_column(name, justify="left" if i < 3 else "right", no_wrap=True)
+    for row in rows:
+        sizes = (row["flash_bytes"], row["ram_bytes"])
+        out.add_row(
+            row["model"],
+            LABELS[row["filter"]],
+            row["backend"],
+            *(f"{row[key]:.2f}" for key in ("us_median", "us_p99", "us_worst")),
+            str(row["operations"]),
+            *("–" if size is None else f"{size / 1024:.0f} KB" for size in sizes),
+        )
+    return out

@@ -1,0 +1,71 @@
+"""`sagewing export`: a filter as C99 for a flight computer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from sagewing.cli import console
+from sagewing.cli.weights import learned_part
+from sagewing.deploy.package import recorded, write_package
+from sagewing.deploy.systems import QUADROTOR, built, drawn, known, own
+
+NONE = "none"
+STEPS = 60  # of the vector that the C is checked with
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a filter as C99 without dependencies: for a flight computer, or to read.
+
+    POLICY is a folder that `sagewing train` or `sagewing tune` wrote, the name of a shipped one, or
+    none. DIR gets the filter (.c, .h), a recorded vector for `make check`, a program that filters a
+    CSV file, and a README for whoever integrates it.
+
+    Example: sagewing export flight-sim-paper-ndr --out out/c
+    """
+
+    policy: tyro.conf.Positional[str]
+    """what was learned: a folder, the name of a shipped one, or none"""
+    model: str | None = None
+    """lorenz, rossler, thomas, quadrotor, or FILE.py:NAME of your own; as trained by default"""
+    filter: str | None = None
+    """ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf or ndr; as trained by default"""
+    q: tuple[float, ...] = ()
+    """variances of the process noise, for a model of your own"""
+    r: tuple[float, ...] = ()
+    """variances of the measurement noise, likewise"""
+    x0: tuple[float, ...] = ()
+    """where the recorded vector starts; zeros by default, for a model of your own"""
+    inputs: int = 0
+    """how many inputs u has, for a model of your own"""
+    dt: float = 0.01
+    """seconds between steps of the recorded vector, likewise"""
+    out: Path = Path("out/export")
+    """folder for the C"""
+    force: bool = False
+    """replace a filter that was exported there before"""
+    seed: int = 0
+    """draws the recorded vector"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        console.check_places(self.out, None)
+        learned, provenance = (None, {}) if self.policy == NONE else learned_part(self.policy)
+        training = provenance.get("training", {})
+        domain = str(training.get("domain", ""))
+        model = self.model or (QUADROTOR if domain == "flight" else domain)
+        if ":" in model:
+            system = own(model, self.q, self.r, self.x0, self.inputs, self.dt)
+        else:
+            system = known(model, training)
+        trained = {"ekf-tuned": "ekf", "ndr-paper": "ndr"}
+        as_trained = str(training.get("filter", "ekf"))
+        name = self.filter or trained.get(as_trained, as_trained)
+        filt = built(name, system, learned)
+        with console.err.status("recording and generating"):
+            z, u = drawn(system, STEPS, self.seed)
+            vector = recorded(filt, system.x0, system.P0, z, u, system.dt)
+            title = f"{name} for {type(system.model).__name__}"
+            write_package(self.out, filt, vector, title, provenance, force=self.force)
+        console.out.print(f"Written: {self.out}/ (see its README.md; make check)", soft_wrap=True)

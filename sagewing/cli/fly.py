@@ -1,0 +1,98 @@
+"""`sagewing fly`: a simulated quadrotor flies on estimates, through a blackout, and lands."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sagewing.bench.closed_loop import BLACKOUT, Flown, fly
+from sagewing.bench.flight import NOISE, build, check_names
+from sagewing.bench.result import BenchResult
+from sagewing.cli import console
+from sagewing.cli.weights import flight_weights
+from sagewing.deploy.online import Online
+from sagewing.errors import InputError
+from sagewing.files import write_atomically
+from sagewing.flights.dataset import SIM
+from sagewing.report import closed_loop
+from sagewing.sim.paths import CIRCLES
+from sagewing.train.flight import P0, estimator
+
+TRUTH = "truth"
+
+
+@dataclass(frozen=True)
+class Fly:
+    """Hover, fly a circle on a filter's estimates and through 2 s without a pose, and land.
+
+    The controller sees what the filter believes and never the truth, but for the row `truth`,
+    which shows what the controller itself can do. Prints the table; writes DIR/result.json,
+    table.md and a picture of every circle.
+
+    Example: sagewing fly --filters ekf,ndr --circles 1
+    """
+
+    out: Path = Path("out/fly")
+    """folder for the results and pictures"""
+    filters: str = "ekf,ekf-gated,ndr"
+    """whose estimates are flown on"""
+    noise: Literal["paper", "good"] = "good"
+    """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    backend: Literal["auto", "c", "jax"] = "auto"
+    """generated C, or JAX"""
+    circles: int = len(CIRCLES)
+    """how many of the three circles"""
+    blackout: float = BLACKOUT
+    """seconds without a pose, in the middle of the circle"""
+    seed: int = 0
+    """draws the vehicle, the wind and the noise"""
+    weights: tuple[str, ...] = ()
+    """own weights in place of the shipped ones, as FILTER=DIR"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        filters = self.filters.split(",")
+        check_names([name for name in filters if name != TRUTH], ("denial",))
+        if not 1 <= self.circles <= len(CIRCLES):
+            raise InputError(f"--circles must lie in 1..{len(CIRCLES)}; got {self.circles}.")
+        if not 0.0 <= self.blackout <= 8.0:
+            raise InputError(f"--blackout must lie in 0..8 seconds; got {self.blackout:g}.")
+        console.check_places(self.out, self.json)
+        learned = flight_weights(filters, SIM, self.noise, self.weights)
+        missions: list[list[Flown]] = []
+        with console.progress() as bar:
+            names = [TRUTH, *(name for name in filters if name != TRUTH)]
+            task = bar.add_task("missions", total=self.circles * len(names), note="compiling")
+            makers = {name: self._maker(name, learned) for name in names}
+            for circle in range(self.circles):
+                missions.append([])
+                for name in names:
+                    given = {"seed": self.seed, "circle": circle, "blackout": self.blackout}
+                    flown = fly(name, makers[name], P0, NOISE[self.noise], **given)
+                    missions[-1].append(flown)
+                    bar.update(task, advance=1, note=f"circle {circle + 1}, {name}")
+        rows = [flown.row for flight in missions for flown in flight]
+        settings = {
+            "filters": filters,
+            "noise": self.noise,
+            "backend": self.backend,
+            "circles": self.circles,
+            "blackout": self.blackout,
+            "weights": list(self.weights),
+        }
+        result = BenchResult("fly", settings, self.seed, rows)
+        for path in filter(None, (self.out / "result.json", self.json)):
+            result.write(path)
+        write_atomically(self.out / "table.md", closed_loop.markdown(rows).encode())
+        for circle, flight in enumerate(missions, 1):
+            closed_loop.picture(flight, self.out / f"circle-{circle}.png")
+        console.out.print(closed_loop.table(rows))
+        console.err.print(f"Written: {self.out}/ (result.json, table.md, circle-N.png)")
+
+    def _maker(self, name: str, learned: dict[str, Any]) -> Any:
+        """What makes the filter that flies; None flies on the truth."""
+        if name == TRUTH:
+            return None
+        filt = build(name, estimator(), learned.get(name))
+        return lambda x0, P0: Online(filt, x0, P0, self.backend)

@@ -1,0 +1,178 @@
+"""A filter as two C files that need nothing but libm."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sagewing.deploy.emit import Cost, Tables, Writer
+from sagewing.deploy.header import NAME, header
+from sagewing.deploy.helpers import prelude
+from sagewing.deploy.notice import notice
+from sagewing.deploy.precision import alone, joined
+from sagewing.deploy.program import Field, Function, Program, program
+
+FUNCTIONS = ("init", "step", "predict_only")
+SIGNATURES = {
+    "init": "void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0)",
+    "step": (
+        "int sw_step(sw_state *state, const sw_real *measured, const sw_real *u, sw_real dt,\n"
+        "            sw_estimate *estimate)"
+    ),
+    "predict_only": (
+        "int sw_predict_only(sw_state *state, const sw_real *u, sw_real dt, sw_estimate *estimate)"
+    ),
+}
+ARRIVED = """\
+    sw_real z[SW_NZ];
+    int arrived[SW_NZ];
+    for (int i = 0; i < SW_NZ; ++i) {
+        arrived[i] = isfinite(measured[i]) != 0;
+        z[i] = arrived[i] ? measured[i] : 0;
+    }
+"""
+
+
+class Source(NamedTuple):
+    """The texts of `sagewing_filter.h` and `sagewing_filter.c`, and what a step costs at most."""
+
+    header: str
+    code: str
+    program: Program
+    operations: int
+
+
+class _Body(NamedTuple):
+    text: str
+    cost: Cost
+    used: set[str]
+
+
+def source(
+    filt: Any, n_u: int = 0, provenance: dict[str, Any] | None = None, dtype: Any = None
+) -> Source:
+    """The C of a filter with inputs of this size: of one precision, or of both by -DSW_DOUBLE.
+
+    The same filter gives the same bytes. `provenance` says where its learned part comes from.
+    """
+    dtypes = (np.float32, np.float64) if dtype is None else (dtype,)
+    programs = [program(filt, n_u, kind) for kind in dtypes]
+    tables = [Tables(np.dtype(kind)) for kind in dtypes]
+    bodies = {
+        name: [_body(name, p, t) for p, t in zip(programs, tables, strict=True)]
+        for name in FUNCTIONS
+    }
+    used = set().union(*(body.used for pair in bodies.values() for body in pair))
+    made, numbers = programs[-1], tables[-1]
+    code = "".join(
+        [
+            f'#include "{NAME}.h"\n\n',
+            "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
+            prelude(used),
+            _tables(numbers),
+            _is_finite(made.state),
+            *(_function(name, [body.text for body in bodies[name]]) for name in FUNCTIONS),
+        ]
+    )
+    costs = {name: bodies[name][-1].cost for name in FUNCTIONS}
+    size = sum(array.size for array in numbers.arrays.values())
+    top = notice(filt, provenance)
+    head = top + header(made, filt, costs, size, dtype)
+    return Source(head, top + code, made, costs["step"].operations)
+
+
+def _function(name: str, texts: Sequence[str]) -> str:
+    text = alone(texts[0]) if len(texts) == 1 else joined(*texts)
+    return f"\n{SIGNATURES[name]}\n{{\n{text}}}\n"
+
+
+def _body(name: str, made: Program, tables: Tables) -> _Body:
+    """The inside of a function: what it checks, what it computes, what it keeps."""
+    function: Function = getattr(made, name)
+    writer = Writer(function.graph, function.outputs(), tables)
+    target = "state->" if name == "init" else "next."
+    stores = []
+    for field, value in zip(made.state, function.state, strict=True):
+        stores += writer.stores(_place(target, field), list(value.ravel()))
+    if name == "init":
+        lines = [*writer.lines, *("    " + line for line in stores)]
+        return _Body(_text(lines), writer.cost, writer.used)
+    head = [
+        "    const sw_state *const s = state;",
+        "    sw_state next;",
+        "    (void)u;",
+        "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
+    ]
+    arrived = ARRIVED if name == "step" else ""
+    lines = [*writer.lines, *("    " + line for line in stores)]
+    lines += _tail(made, function, writer)
+    return _Body(_text(head) + arrived + _text(lines), writer.cost, writer.used)
+
+
+def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
+    """Keep the new state if it is one, and say the estimate to who wants it."""
+    states = {
+        tuple(value.ravel()): field for field, value in zip(made.state, function.state, strict=True)
+    }
+    copies, own, ok = [], [], ""
+    for field, value in zip(made.estimate, function.estimate, strict=True):
+        same = states.get(tuple(value.ravel()))
+        if field.name == "ok":
+            ok = writer.text(value.item())
+        elif same is not None:
+            name = field.name
+            copies.append(f"memcpy(estimate->{name}, state->{same.name}, sizeof estimate->{name});")
+        else:
+            own += writer.stores(_place("estimate->", field), list(value.ravel()))
+    # What is written here may stand on the old state, which the commit replaces.
+    return [
+        f"    const int ok = {ok};",
+        "    if (estimate) {",
+        *("        " + line for line in own),
+        "    }",
+        "    const int kept = sw_is_finite(&next);",
+        "    if (kept) *state = next;",
+        "    if (estimate) {",
+        *("        " + line for line in copies),
+        "        estimate->ok = ok && kept;",
+        "    }",
+        "    return ok && kept;",
+    ]
+
+
+def _place(target: str, field: Field) -> str:
+    return f"{target}{field.name}" + ("[]" if field.shape else "")
+
+
+def _is_finite(fields: list[Field]) -> str:
+    """No step may leave behind what later steps cannot recover from."""
+    lines = [
+        "",
+        "/* Whether all numbers of a state are finite: only then is it kept. */",
+        "static int sw_is_finite(const sw_state *s)",
+        "{",
+        "    int bad = 0;",
+    ]
+    for field in fields:
+        if field.kind == "real" and field.shape:
+            lines.append(
+                f"    for (int i = 0; i < {field.size}; ++i) "
+                f"bad |= !(s->{field.name}[i] - s->{field.name}[i] == 0);"
+            )
+        elif field.kind == "real":
+            lines.append(f"    bad |= !(s->{field.name} - s->{field.name} == 0);")
+    return _text([*lines, "    return !bad;", "}"])
+
+
+def _tables(tables: Tables) -> str:
+    text = []
+    for name, array in tables.arrays.items():
+        numbers = [repr(float(number)) for number in array.ravel()]
+        text.append(f"\nstatic const sw_real {name}[{array.size}] = {{\n")
+        text += [f"    {', '.join(numbers[i : i + 4])},\n" for i in range(0, len(numbers), 4)]
+        text.append("};\n")
+    return "".join(text)
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(line + "\n" for line in lines)

@@ -1,0 +1,293 @@
+"""From the graph to the statements of a C function.
+
+Constants stand between « and » until the texts of the two precisions are joined (`precision.py`).
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sagewing.deploy.graph import Graph, Node
+from sagewing.deploy.operations import OPERATIONS, Kind
+from sagewing.deploy.regions import Placement, Region
+
+C_TYPE: dict[Kind, str] = {"real": "sw_real", "int": "int", "bool": "int"}
+# How tightly an operation binds, as in C, and how tightly its operands must; a name binds tightest.
+TIGHT = 10
+COMPARED = (5, (6, 6))
+BINDING = {
+    **dict.fromkeys(("neg", "not", "to_real"), (8, (9,))),
+    **dict.fromkeys(("mul", "div"), (7, (7, 8))),
+    **dict.fromkeys(("add", "sub"), (6, (6, 7))),
+    **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne"), COMPARED),
+    "and": (3, (4, 4)),
+    "or": (2, (4, 4)),
+    "select": (1, (4, 2, 2)),
+}
+# A number that is used once is written where it is used, up to this length of text.
+LONGEST = 400
+WIDTH = 96
+
+
+class Cost(NamedTuple):
+    """What a function takes: operations with both sides of a branch counted, and numbers held."""
+
+    operations: int
+    numbers: int
+
+
+class Tables:
+    """The arrays of constants of a program, each once."""
+
+    def __init__(self, dtype: np.dtype):
+        self.dtype = dtype
+        self._names: dict[tuple[bytes, bool], str] = {}
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def name(self, table: Node, columns: bool = False) -> str:
+        """The C name of a table; `columns` lays a matrix out column by column."""
+        shape, data = table.attr
+        key = (data, columns)
+        if key not in self._names:
+            array = np.frombuffer(data, self.dtype).reshape(shape)
+            name = self._names[key] = f"sw_table{len(self._names)}"
+            self.arrays[name] = array.T if columns else array
+        return self._names[key]
+
+
+class Writer:
+    """The statements of one function; `used` collects the helpers that they call."""
+
+    def __init__(self, graph: Graph, outputs: Sequence[Node], tables: Tables):
+        self.lines: list[str] = []
+        self.used: set[str] = set()
+        self.operations, self.numbers = 0, 0
+        self._tables = tables
+        self._place = Placement(graph, outputs)
+        self._text: dict[Node, tuple[str, int]] = {}
+        self._done: set[Node] = set()
+        self._names: dict[Node, str] = {}
+        self._pending: dict[Node, str] = {}
+        self._depth = 1
+        self._schedule(list(outputs), self._place.body, 1)
+
+    @property
+    def cost(self) -> Cost:
+        """What the statements take."""
+        return Cost(self.operations, self.numbers)
+
+    def text(self, node: Node) -> str:
+        """A number that has been computed."""
+        return self._operand(node, 0)
+
+    def _schedule(self, wanted: list[Node], region: Region, depth: int) -> None:
+        """Write what `wanted` needs and this region computes, each before its use, depth first."""
+        self._depth = depth
+        stack = [(node, False) for node in reversed(wanted)]
+        while stack:
+            node, ready = stack.pop()
+            if node in self._done or self._place.region[node] is not region:
+                continue
+            if ready:
+                self._done.add(node)
+                self._write(node, region, depth)
+                continue
+            stack.append((node, True))
+            stack += [(arg, False) for arg in list(self._place.needed(node))[::-1]]
+
+    def _write(self, node: Node, region: Region, depth: int) -> None:
+        if node.op in ("const", "input", "table", "elem"):
+            return
+        if node.op == "branch":
+            self._write_branch(node, depth)
+        elif node.op in ("pack", "map", "matvec"):
+            self._write_vector(node, depth)
+        else:
+            self._write_number(node, depth)
+
+    def _write_number(self, node: Node, depth: int) -> None:
+        text, binding = self._expression(node)
+        once = self._place.uses[node] == 1 and len(text) < LONGEST
+        if once:
+            self._text[node] = text, binding
+            return
+        name = self._name(node)
+        self._line(depth, f"const {C_TYPE[node.kind]} {name} = {text};")
+        self._text[node] = name, TIGHT
+
+    def _expression(self, node: Node) -> tuple[str, int]:
+        op = node.op
+        if node.kind == "real" or BINDING.get(op) is COMPARED:
+            self.operations += op not in ("to_real", "neg")
+        if op in ("max", "min"):
+            return self._extreme(node)
+        if node.kind == "int" and op in ("add", "sub", "mul"):
+            a, b = (self._operand(arg, 9) for arg in node.args)
+            sign = {"add": "+", "sub": "-", "mul": "*"}[op]  # unsigned numbers may overflow
+            return f"(int)((unsigned){a} {sign} (unsigned){b})", 8
+        self._uses(OPERATIONS[op].text)
+        own, needed = BINDING.get(op, (TIGHT, (0,) * len(node.args)))
+        operands = [self._operand(a, n) for a, n in zip(node.args, needed, strict=True)]
+        return OPERATIONS[op].text.format(*operands), own
+
+    def _extreme(self, node: Node) -> tuple[str, int]:
+        """The larger or smaller one; a NaN is passed on, as JAX does."""
+        a, b = node.args if node.args[0].op == "const" else node.args[::-1]
+        if node.kind == "real" and (a.op != "const" or np.isnan(a.attr)):
+            self._uses(OPERATIONS[node.op].text)
+            text = OPERATIONS[node.op].text.format(self._operand(a, 0), self._operand(b, 0))
+            return text, TIGHT
+        return _chosen(node.op, self._named(a), self._named(b)), 1
+
+    def _named(self, node: Node) -> str:
+        """A number under a name, as it is written more than once."""
+        text, binding = self._text.get(node, ("", TIGHT))
+        if binding == TIGHT and not text.endswith(")"):
+            return self._operand(node, 0)
+        name = self._name(node)
+        self._line(self._depth, f"const {C_TYPE[node.kind]} {name} = {text};")
+        self._text[node] = name, TIGHT
+        return name
+
+    def _operand(self, node: Node, binding: int) -> str:
+        if node.op == "const":
+            return _constant(node)
+        if node.op == "elem":
+            vector = node.args[0]
+            if vector.op == "branch":
+                return f"{self._name(vector)}_{node.attr}"
+            if vector.op == "input" and vector.attr.is_number:
+                return vector.attr.name
+            return f"{self._vector(vector)}[{node.attr}]"
+        text, own = self._text[node]
+        return text if own >= binding else f"({text})"
+
+    def _vector(self, node: Node) -> str:
+        if node in self._pending:
+            self._write_loop(node, self._pending.pop(node))
+        if node.op == "input":
+            return node.attr.name
+        return self._tables.name(node) if node.op == "table" else self._name(node)
+
+    def _write_vector(self, node: Node, depth: int) -> None:
+        if node.op == "pack":
+            name = self._name(node)
+            self._line(depth, f"sw_real {name}[{node.attr}];")
+            for i, arg in enumerate(node.args):
+                self._line(depth, f"{name}[{i}] = {self._operand(arg, 0)};")
+        elif node.op == "matvec":
+            name, (rows, offset) = self._name(node), node.attr
+            table, vector = node.args
+            n = table.attr[0][1]
+            self.used.add("sw_matvec")
+            self.operations += 2 * rows * n
+            start = f"{self._vector(vector)} + {offset}" if offset else self._vector(vector)
+            self._line(depth, f"sw_real {name}[{rows}];")
+            matrix = self._tables.name(table, columns=True)
+            self._line(depth, f"sw_matvec({matrix}, {start}, {name}, {rows}, {n});")
+        else:
+            text = self._map(node)
+            if self._place.uses[node] == 1 and len(text) < LONGEST:
+                self._pending[node] = text
+            else:
+                self._write_loop(node, text)
+
+    def _map(self, node: Node) -> str:
+        """What a loop does at each i; a loop that nobody else needs is part of the next one."""
+        op, size, offsets = node.attr
+        self.operations += size
+        entries = []
+        for arg, offset in zip(node.args, offsets, strict=True):
+            if arg in self._pending and offset == 0 and arg.attr[1] == size:
+                entries.append(f"({self._pending.pop(arg)})")
+            elif offset is None:
+                entries.append(self._operand(arg, TIGHT))
+            else:
+                entries.append(_entry(self._vector(arg), offset))
+        self._uses(OPERATIONS[op].text)
+        return OPERATIONS[op].text.format(*entries)
+
+    def _write_loop(self, node: Node, text: str) -> None:
+        size, name = node.attr[1], self._name(node)
+        self._line(self._depth, f"sw_real {name}[{size}];")
+        self._line(self._depth, f"for (int i = 0; i < {size}; ++i) {name}[i] = {text};")
+
+    def _write_branch(self, node: Node, depth: int) -> None:
+        index, sides = node.args[0], self._place.sides[node]
+        by_kind: dict[Kind, list[int]] = {}
+        for i, out in zip(self._place.outputs(node), self._place.side(node, 0), strict=True):
+            by_kind.setdefault(out.kind, []).append(i)
+        for kind, places in by_kind.items():
+            names = ", ".join(f"{self._name(node)}_{i}" for i in places)
+            self._line(depth, f"{C_TYPE[kind]} {names};")
+        order = range(len(sides))
+        if index.kind == "bool":
+            order = [1, 0]
+            tests = [f"if ({self._operand(index, 0)}) {{", "} else {"]
+        else:
+            text = self._named_index(index, depth)
+            tests = [f"if ({text} <= {i}) {{" for i in order]
+            tests = [tests[0], *(f"}} else {t}" for t in tests[1:-1]), "} else {"]
+        for test, side in zip(tests, order, strict=True):
+            self._line(depth, test)
+            outs = self._place.side(node, side)
+            self._schedule(outs, sides[side], depth + 1)
+            for i, out in zip(self._place.outputs(node), outs, strict=True):
+                self._line(depth + 1, f"{self._name(node)}_{i} = {self._operand(out, 0)};")
+        self._line(depth, "}")
+
+    def _named_index(self, node: Node, depth: int) -> str:
+        name = self._name(node)
+        if self._text[node][0] != name:
+            self._line(depth, f"const int {name} = {self._operand(node, 0)};")
+            self._text[node] = name, TIGHT
+        return name
+
+    def _name(self, node: Node) -> str:
+        if node not in self._names:
+            self._names[node] = f"v{len(self._names)}"
+            self.numbers += _size(node)
+        return self._names[node]
+
+    def stores(self, target: str, values: Sequence[Node]) -> list[str]:
+        """Statements that put numbers into an array, or a single one into a variable."""
+        if not target.endswith("[]"):
+            return [f"{target} = {self.text(values[0])};"]
+        array = target[:-2]
+        first = values[0]
+        if len(values) > 1 and first.op == "elem" and first.args[0].op != "branch":
+            vector, offset = first.args[0], first.attr
+            if all(
+                v.op == "elem" and v.args == (vector,) and v.attr == offset + i
+                for i, v in enumerate(values)
+            ):
+                entry = _entry(self._vector(vector), offset)
+                return [f"for (int i = 0; i < {len(values)}; ++i) {array}[i] = {entry};"]
+        return [f"{array}[{i}] = {self.text(value)};" for i, value in enumerate(values)]
+
+    def _uses(self, text: str) -> None:
+        self.used.update(re.findall(r"sw_\w+", text))
+
+    def _line(self, depth: int, text: str) -> None:
+        self._depth = depth
+        self.lines.append("    " * depth + text)
+
+
+def _chosen(op: str, a: str, b: str) -> str:
+    return f"{a} {'>' if op == 'max' else '<'} {b} ? {a} : {b}"
+
+
+def _size(node: Node) -> int:
+    """How many numbers a name stands for."""
+    sizes = {"pack": lambda: node.attr, "matvec": lambda: node.attr[0], "map": lambda: node.attr[1]}
+    return sizes[node.op]() if node.op in sizes else node.attr[1] if node.op == "branch" else 1
+
+
+def _entry(vector: str, offset: int) -> str:
+    return f"{vector}[i + {offset}]" if offset else f"{vector}[i]"
+
+
+def _constant(node: Node) -> str:
+    return f"«{float(node.attr)!r}»" if node.kind == "real" else str(int(node.attr))

@@ -1,0 +1,214 @@
+"""The numbers of a filter's step and how they are made of each other.
+
+A node is one number, or a vector that is worth a loop. Equal nodes are one node, so what a
+symmetric matrix says twice is computed once; what is known to be zero is not computed at all.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sagewing.deploy.operations import COMMUTATIVE, OPERATIONS, Kind
+
+
+class Node:
+    """One number (`op` an operation, "const" or "elem"), a vector, or a branch.
+
+    Vectors are "input", "table" (constants), "pack" (numbers put side by side), "map" (an operation
+    on each entry) and "matvec"; a branch has the outputs of each of its sides as arguments. An
+    "elem" is an entry of a vector or an output of a branch.
+    """
+
+    __slots__ = ("args", "attr", "id", "kind", "op")
+    args: tuple["Node", ...]
+    attr: Any
+    id: int
+    kind: Kind
+    op: str
+
+    def __init__(self, id: int, op: str, args: tuple["Node", ...], attr: Any, kind: Kind):
+        self.id, self.op, self.args, self.attr, self.kind = id, op, args, attr, kind
+
+    def __repr__(self) -> str:
+        return f"{self.op}{self.id}"
+
+
+class Graph:
+    """The nodes of one function; arguments always come before what is made of them."""
+
+    def __init__(self, dtype: Any):
+        self.dtype = np.dtype(dtype)
+        self.nodes: list[Node] = []
+        self._known: dict[Any, Node] = {}
+
+    def constant(self, value: Any) -> Node:
+        """A number, an index or a flag that is known."""
+        if isinstance(value, (bool, np.bool_)):
+            return self._node("const", (), bool(value), "bool")
+        if isinstance(value, (int, np.integer)):
+            return self._node("const", (), int(value), "int")
+        number = self.dtype.type(value)
+        # -0.0 and NaN are numbers of their own
+        return self._node("const", (), number, "real", key=number.tobytes())
+
+    def apply(self, op: str, *args: Node) -> Node:
+        """The operation on these numbers, or the simpler node that it comes down to."""
+        if all(a.op == "const" for a in args):
+            return self._fold(op, args)
+        simple = self._simplify(op, args)
+        if simple is not None:
+            return simple
+        return self.apply_exactly(op, *args)
+
+    def apply_exactly(self, op: str, *args: Node) -> Node:
+        """The operation as it stands, with whatever it does to a NaN."""
+        if op in COMMUTATIVE and args[0].id > args[1].id:
+            args = args[::-1]
+        return self._node(op, args, None, OPERATIONS[op].kind or args[-1].kind)
+
+    def vector(self, op: str, args: Sequence[Node], attr: Any, kind: Kind = "real") -> Node:
+        """A vector, or a branch."""
+        return self._node(op, tuple(args), attr, kind)
+
+    def element(self, vector: Node, index: int, kind: Kind | None = None) -> Node:
+        """An entry of a vector."""
+        return self._node("elem", (vector,), index, kind or vector.kind)
+
+    def branch(self, index: Node, sides: list[list[Node]]) -> list[Node]:
+        """The outputs of the side that `index` names; those that all sides agree on need none."""
+        if index.kind == "bool":
+            sides = [
+                [_under(index, bool(value), out) for out in side]
+                for value, side in enumerate(sides)
+            ]
+        columns = [tuple(side[i] for side in sides) for i in range(len(sides[0]))]
+        # Outputs that are the same on every side, such as those of a symmetric matrix, are one.
+        places = {c: i for i, c in enumerate(dict.fromkeys(c for c in columns if len(set(c)) > 1))}
+        if not places:
+            return list(sides[0])
+        flat = [out for side in zip(*places, strict=True) for out in side]
+        node = self.vector("branch", [index, *flat], (len(sides), len(places)))
+        return [
+            self.element(node, places[column], column[0].kind) if column in places else column[0]
+            for column in columns
+        ]
+
+    def _node(
+        self, op: str, args: tuple[Node, ...], attr: Any, kind: Kind, key: Any = None
+    ) -> Node:
+        key = (op, kind, attr if key is None else key, *(a.id for a in args))
+        node = self._known.get(key)
+        if node is None:
+            node = self._known[key] = Node(len(self.nodes), op, args, attr, kind)
+            self.nodes.append(node)
+        return node
+
+    def _fold(self, op: str, args: tuple[Node, ...]) -> Node:
+        if op == "to_int":
+            return self.constant(_to_int(args[0].attr))
+        kind = OPERATIONS[op].kind or args[-1].kind
+        with np.errstate(all="ignore"):
+            value = OPERATIONS[op].fold(*(a.attr for a in args))
+        return self.constant({"real": self.dtype.type, "int": int, "bool": bool}[kind](value))
+
+    def _simplify(self, op: str, args: tuple[Node, ...]) -> Node | None:
+        a, b = args[0], args[-1]
+        match op:
+            case "add":
+                if _is(a, 0.0):
+                    return b
+                if _is(b, 0.0):
+                    return a
+                if b.op == "neg":
+                    return self.apply("sub", a, b.args[0])
+                if a.op == "neg":
+                    return self.apply("sub", b, a.args[0])
+            case "sub":
+                if _is(b, 0.0):
+                    return a
+                if _is(a, 0.0):
+                    return self.apply("neg", b)
+                if b.op == "neg":
+                    return self.apply("add", a, b.args[0])
+            case "mul":
+                # A zero of F or H is one that a model's equations have, whatever it meets
+                for one, other in ((a, b), (b, a)):
+                    if _is(one, 0.0):
+                        return one
+                    if _is(one, 1.0):
+                        return other
+                    if _is(one, -1.0):
+                        return self.apply("neg", other)
+                    if one.op == "neg":
+                        return self.apply("neg", self.apply("mul", one.args[0], other))
+                    if _is(one, 0.5) and other.op == "add" and other.args[0] is other.args[1]:
+                        return other.args[0]
+            case "div":
+                if _is(a, 0.0) or _is(b, 1.0):
+                    return a
+            case "neg" if a.op == "neg":
+                return a.args[0]
+            case "and" | "or":
+                for one, other in ((a, b), (b, a)):
+                    if one.op == "const":
+                        return other if one.attr == (op == "and") else one
+                if a is b:
+                    return a
+            case "not" if a.op == "not":
+                return a.args[0]
+            case "eq" | "ne" if a.kind == "bool":
+                for one, other in ((a, b), (b, a)):
+                    if one.op == "const":
+                        return other if one.attr == (op == "eq") else self.apply("not", other)
+            case "max" | "min" if a is b:
+                return a
+            case "to_int" if a.kind == "int":
+                return a
+            case "to_real" if a.kind == "real":
+                return a
+            case "select":
+                return self._select(*args)
+        return None
+
+    def _select(self, flag: Node, then: Node, otherwise: Node) -> Node | None:
+        if flag.op == "const":
+            return then if flag.attr else otherwise
+        if then is otherwise:
+            return then
+        if flag.op == "not":
+            return self.apply("select", flag.args[0], otherwise, then)
+        # `a == a ? a : NaN` is a
+        if flag.op == "eq" and flag.args == (then, then) and _is_nan(otherwise):
+            return then
+        if then.kind == "bool" and then.op == "const":
+            return self.apply("or" if then.attr else "and", *self._arms(flag, then, otherwise))
+        if otherwise.kind == "bool" and otherwise.op == "const":
+            flag = self.apply("not", flag) if otherwise.attr else flag
+            return self.apply("or" if otherwise.attr else "and", flag, then)
+        return None
+
+    def _arms(self, flag: Node, then: Node, otherwise: Node) -> tuple[Node, Node]:
+        return (flag if then.attr else self.apply("not", flag)), otherwise
+
+
+def _is(node: Node, value: float) -> bool:
+    return node.op == "const" and node.kind != "bool" and bool(node.attr == value)
+
+
+def _is_nan(node: Node) -> bool:
+    return node.op == "const" and node.kind == "real" and bool(np.isnan(node.attr))
+
+
+def _under(flag: Node, value: bool, node: Node) -> Node:
+    """What a node comes down to where a flag is known."""
+    if node.op == "select" and node.args[0] is flag:
+        return node.args[1] if value else node.args[2]
+    return node
+
+
+def _to_int(value: Any) -> int:
+    """As XLA converts: NaN is zero, and what is too large is the largest."""
+    if value != value:
+        return 0
+    return int(np.clip(float(value), -(2**31), 2**31 - 1))

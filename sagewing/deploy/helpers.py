@@ -1,0 +1,105 @@
+"""The small C functions that generated code calls, each written only where it is used."""
+
+from sagewing.deploy.operations import LIBM
+
+# libm's functions under one name for both precisions.
+MACROS = [
+    name for name in (*LIBM, "fabs", "rint", "round", "atan2", "pow", "fmod") if name != "tanh"
+]
+
+FUNCTIONS = {
+    "sw_max": """
+/* The larger one, or the one that is not a number. */
+static inline sw_real sw_max(sw_real a, sw_real b) { return a > b || a != a ? a : b; }
+""",
+    "sw_min": """
+/* The smaller one, or the one that is not a number. */
+static inline sw_real sw_min(sw_real a, sw_real b) { return a < b || a != a ? a : b; }
+""",
+    "sw_sign": """
+static inline sw_real sw_sign(sw_real a) { return a > 0 ? C(1.0) : a < 0 ? C(-1.0) : a; }
+""",
+    "sw_to_int": """
+/* Truncated; zero for what is not a number, the nearest int for what is too large. */
+static inline int sw_to_int(sw_real a)
+{
+    if (!(a > C(-2147483648.0))) return a != a ? 0 : -2147483647 - 1;
+    return a < C(2147483648.0) ? (int)a : 2147483647;
+}
+""",
+    "sw_matvec": """
+/* y = W x for a matrix that is stored column by column, four columns at a time. */
+static void sw_matvec(const sw_real *restrict w, const sw_real *restrict x,
+                      sw_real *restrict y, int rows, int columns)
+{
+    int j = 0;
+    for (int i = 0; i < rows; ++i) y[i] = 0;
+    for (; j + 4 <= columns; j += 4, w += 4 * rows) {
+        const sw_real a = x[j], b = x[j + 1], c = x[j + 2], d = x[j + 3];
+        for (int i = 0; i < rows; ++i)
+            y[i] = (((y[i] + w[i] * a) + w[rows + i] * b) + w[2 * rows + i] * c)
+                   + w[3 * rows + i] * d;
+    }
+    for (; j < columns; ++j, w += rows)
+        for (int i = 0; i < rows; ++i) y[i] += w[i] * x[j];
+}
+""",
+    "sw_logistic": """
+/* 1 / (1 + exp(-a)). For floats exp is 2^n times a polynomial, which compilers vectorise. */
+#ifdef SW_DOUBLE
+static inline double sw_logistic(double a) { return 1.0 / (1.0 + exp(-a)); }
+#else
+static inline float sw_logistic(float a)
+{
+    union { float number; uint32_t bits; } shifted, power;
+    const float x = a > 87.0F ? -87.0F : a < -87.0F ? 87.0F : -a;
+    shifted.number = x * 1.44269504F + 12582912.0F; /* n in the lowest bits */
+    const float n = shifted.number - 12582912.0F;
+    const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+    const float p = (((((1.9875691500e-4F * r + 1.3981999507e-3F) * r + 8.3334519073e-3F) * r
+                       + 4.1665795894e-2F) * r + 1.6666665459e-1F) * r + 5.0000001201e-1F);
+    power.bits = (shifted.bits << 23) + 0x3f800000U;
+    return 1.0F / (1.0F + power.number * ((p * r) * r + r + 1.0F));
+}
+#endif
+""",
+    "sw_tanh": """
+/* For floats a rational function, which compilers vectorise. */
+#ifdef SW_DOUBLE
+static inline double sw_tanh(double a) { return tanh(a); }
+#else
+static inline float sw_tanh(float a)
+{
+    const float x = a > 7.90531111F ? 7.90531111F : a < -7.90531111F ? -7.90531111F : a;
+    const float s = x * x;
+    const float p = ((((((-2.76076847742355e-16F * s + 2.00018790482477e-13F) * s
+                         - 8.60467152213735e-11F) * s + 5.12229709037114e-08F) * s
+                       + 1.48572235717979e-05F) * s + 6.37261928875436e-04F) * s
+                     + 4.89352455891786e-03F) * x;
+    const float q = ((1.19825839466702e-06F * s + 1.18534705686654e-04F) * s
+                     + 2.26843463243900e-03F) * s + 4.89352518554385e-03F;
+    return p / q;
+}
+#endif
+""",
+}
+
+
+def prelude(used: set[str]) -> str:
+    """What stands before the functions of a program that uses these names."""
+    macros = sorted(name for name in MACROS if f"sw_{name}" in used)
+    lines = [
+        "#ifdef SW_DOUBLE",
+        "#define C(x) x",
+        "#define SW_PICK(single, double) double",
+        *(f"#define sw_{name} {name}" for name in macros),
+        "#else",
+        "#define C(x) x##F",
+        "#define SW_PICK(single, double) single",
+        *(f"#define sw_{name} {name}f" for name in macros),
+        "#endif",
+        "#define SW_INF ((sw_real)INFINITY)",
+        "#define SW_NAN ((sw_real)NAN)",
+        "",
+    ]
+    return "\n".join(lines) + "".join(text for name, text in FUNCTIONS.items() if name in used)

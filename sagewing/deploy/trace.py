@@ -1,0 +1,172 @@
+"""From a JAX program to the graph of its numbers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from sagewing.deploy.graph import Graph
+from sagewing.deploy.refusal import Unsupported
+from sagewing.deploy.values import Value, elementwise, is_known, known, nodes, settle
+
+# A primitive's rule: the graph, the operands and the equation, to the results.
+Rule = Callable[[Graph, list[Value], Any], list[Value]]
+RULES: dict[str, Rule] = {}
+
+# Under these names a program holds another one, which is as good as written out.
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "custom_lin": "call_jaxpr",
+}
+# More steps of a loop than this are not written out.
+MOST_STEPS = 100
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of some primitives."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def trace(graph: Graph, program: ClosedJaxpr | Jaxpr, args: Sequence[Value]) -> list[Value]:
+    """The results of a program for these operands."""
+    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    consts = program.consts if isinstance(program, ClosedJaxpr) else []
+    env: dict[Any, Value] = {}
+
+    def read(atom: Any) -> Value:
+        if isinstance(atom, Literal):
+            return known(atom.val, graph.dtype)
+        return env[atom]
+
+    env.update(zip(jaxpr.constvars, (known(c, graph.dtype) for c in consts), strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for equation in jaxpr.eqns:
+        try:
+            results = _results(graph, [read(atom) for atom in equation.invars], equation)
+        except Unsupported as error:
+            error.line = error.line or _line(equation)  # what JAX calls inside has none of its own
+            raise
+        env.update(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _results(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    name = equation.primitive.name
+    if name in CALLS:
+        return trace(graph, equation.params[CALLS[name]], operands)
+    if name in RULES:
+        return RULES[name](graph, operands, equation)
+    if all(is_known(value) for value in operands):
+        return _evaluated(graph, operands, equation)
+    raise unsupported(equation, "has no C code here")
+
+
+def _evaluated(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """What is known before the first step, JAX computes now."""
+    given = zip(equation.invars, operands, strict=True)
+    args = [value.astype(atom.aval.dtype) for atom, value in given]
+    made = equation.primitive.bind(*args, **equation.params)
+    results = made if equation.primitive.multiple_results else [made]
+    return [known(result, graph.dtype) for result in results]
+
+
+def unsupported(equation: Any, why: str) -> Unsupported:
+    """The error for a primitive that has no rule."""
+    return Unsupported(equation.primitive.name, why, _line(equation))
+
+
+def _line(equation: Any) -> str | None:
+    """The innermost line that is not JAX's own."""
+    traceback = equation.source_info.traceback
+    for frame in traceback.frames if traceback is not None else ():
+        if not any(f"/{name}/" in frame.file_name for name in ("jax", "equinox", "jaxtyping")):
+            return f"{frame.file_name}:{frame.line_num} ({frame.function_name})"
+    return None
+
+
+@rule("cond")
+def _cond(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """A branch; where it is known which side holds, that side alone."""
+    branches = equation.params["branches"]
+    index, *operands = operands
+    if is_known(index):
+        return trace(graph, branches[int(np.clip(index, 0, len(branches) - 1))], operands)
+    node: Any = index[()]
+    if node.op == "to_int" and node.args[0].kind == "bool":
+        node = node.args[0]
+    sides = [trace(graph, branch, operands) for branch in branches]
+    flat = [[n for value in side for n in nodes(graph, value).ravel()] for side in sides]
+    return _unflattened(graph, graph.branch(node, flat), [value.shape for value in sides[0]])
+
+
+def _unflattened(graph: Graph, flat: list[Any], shapes: list[tuple[int, ...]]) -> list[Value]:
+    results, first = [], 0
+    for shape in shapes:
+        size = int(np.prod(shape))
+        entries = np.empty(size, object)
+        entries[:] = flat[first : first + size]
+        results.append(settle(graph, entries.reshape(shape)))
+        first += size
+    return results
+
+
+@rule("platform_index")
+def _platform_index(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """Where a program has several versions, that for a plain processor."""
+    platforms = equation.params["platforms"]
+    fits = [i for i, names in enumerate(platforms) if names is None or "cpu" in names]
+    return [np.array(fits[0], np.int32)]
+
+
+@rule("scan")
+def _scan(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """A loop, written out."""
+    p = equation.params
+    if p["length"] > MOST_STEPS:
+        raise unsupported(equation, f"is a loop of {p['length']} steps, more than {MOST_STEPS}")
+    consts = operands[: p["num_consts"]]
+    carry = operands[p["num_consts"] : p["num_consts"] + p["num_carry"]]
+    columns = operands[p["num_consts"] + p["num_carry"] :]
+    order = range(p["length"])
+    rows: dict[int, list[Value]] = {}
+    for i in reversed(order) if p["reverse"] else order:
+        results = trace(graph, p["jaxpr"], [*consts, *carry, *(c[i] for c in columns)])
+        carry, rows[i] = results[: len(carry)], results[len(carry) :]
+    stacked = [
+        _stack(graph, [rows[i][k] for i in order]) for k in range(len(rows[0]) if rows else 0)
+    ]
+    return [*carry, *stacked]
+
+
+def _stack(graph: Graph, values: list[Value]) -> Value:
+    if all(is_known(value) for value in values):
+        return np.stack(values)
+    return np.stack([nodes(graph, value) for value in values])
+
+
+@rule("mul")
+def _mul(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """A product; `0.0 * x`, in these words, asks whether x is a number, and stands as it is."""
+    if any(isinstance(a, Literal) and a.val == 0.0 for a in equation.invars):
+        a, b = np.broadcast_arrays(*(nodes(graph, value) for value in operands))
+        out = np.empty(a.shape, object)
+        for place in np.ndindex(a.shape):
+            both: Any = (a[place], b[place])
+            known_product = all(node.op == "const" for node in both)
+            out[place] = (graph.apply if known_product else graph.apply_exactly)("mul", *both)
+        return [settle(graph, out)]
+    return [elementwise(graph, "mul", *operands)]

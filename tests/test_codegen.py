@@ -1,0 +1,234 @@
+"""The generated C gives the numbers of JAX, for our models and for ones it has never seen."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import sagewing as sw
+from sagewing.deploy.c99 import source
+from sagewing.deploy.cache import FLAGS
+from sagewing.deploy.compiled import CompiledFilter, Record
+from sagewing.models.quadrotor import GRAVITY, N_X
+
+# Correctness does not need the optimiser's minutes.
+QUICK = tuple("-O0" if flag == "-O3" else flag for flag in FLAGS)
+T = 100
+
+
+class Pendulum(sw.ContinuousModel):
+    """Its angle is seen through a lens, its drag is quadratic; no Jacobian is given."""
+
+    jacobian = "exact"
+
+    def drift(self, x, u):
+        push = jnp.tanh(u[0]) * jnp.where(u[1] > 0.0, 1.0, -0.5)
+        return jnp.stack([x[1], -9.81 * jnp.sin(x[0]) - 0.1 * x[1] * jnp.abs(x[1]) + push])
+
+    def observe(self, x, u):
+        return jnp.stack([jnp.sin(x[0]) + 0.1 * x[0] ** 3, jnp.hypot(x[0], x[1] + 2.0)])
+
+
+class Radar(sw.Model):
+    """Range, bearing and a Doppler shift of a turning target; the bearing wraps."""
+
+    def transition(self, x, u, dt):
+        rate = jnp.clip(x[4], -2.0, 2.0)
+        turn = jnp.array([[0.0, -1.0], [1.0, 0.0]]) * rate
+        v = x[2:4] + dt * (turn @ x[2:4])
+        return jnp.concatenate([x[:2] + dt * v, v, jnp.exp(-0.1 * dt) * x[4:]])
+
+    def observe(self, x, u):
+        distance = jnp.sqrt(jnp.sum(x[:2] ** 2))
+        doppler = jax.lax.cond(distance > 1.0, lambda: x[:2] @ x[2:4] / distance, lambda: 0.0)
+        return jnp.stack([distance, jnp.arctan2(x[1], x[0]), doppler])
+
+    def innovation(self, z, z_hat):
+        nu = z - z_hat
+        return nu.at[1].set(jnp.mod(nu[1] + jnp.pi, 2.0 * jnp.pi) - jnp.pi)
+
+
+QUADROTOR = sw.models.Switched(
+    (sw.models.QuadrotorKinematic(jacobian="euler"), sw.models.QuadrotorDynamic()),
+    inputs=((0, 6), (6, 10)),
+)
+# Each: the model, x0, how far z strays, Q0, R0, and the inputs of a record.
+SYSTEMS = {
+    "lorenz": (sw.models.Lorenz(), [-8.0, -6.0, 25.0], 1.0, [0.01] * 3, [1.0, 2.0]),
+    "rossler": (sw.models.Rossler(), [4.0, 1.0, 0.5], 0.1, [0.01] * 3, [0.5, 0.1]),
+    "pendulum": (Pendulum(), [0.5, 0.1], 0.1, [1e-3] * 2, [0.1, 0.1]),
+    "radar": (Radar(), [-9.0, 0.1, 1.0, -0.5, 0.3], 0.3, [1e-3] * 5, [0.1, 0.01, 0.1]),
+    "quadrotor": (
+        QUADROTOR,
+        np.eye(N_X)[6],
+        0.2,
+        np.full(N_X, 1e-3),
+        [[0.05] * 6, [0.2] * 3 + [0.01] * 3],
+    ),
+}
+
+
+def record(system):
+    """Measurements with gaps and outliers, and inputs with switches of the mode."""
+    model, x0, spread, _, R0 = SYSTEMS[system]
+    rng = np.random.default_rng(3)
+    u = None
+    if system == "pendulum":
+        u = rng.normal(size=(T, 2))
+    if system == "quadrotor":
+        mode = (np.arange(T) // 20 % 2)[:, None]
+        imu = np.array([0, 0, GRAVITY, 0, 0, 0]) + 0.1 * rng.normal(size=(T, 6))
+        u = np.concatenate([mode, imu, 0.5 + 0.1 * rng.random((T, 4))], axis=1)
+
+    def move(x, u):
+        x = model.normalize(model.transition(x, u, 0.01))
+        return x, model.observe(x, u)
+
+    _, z = jax.lax.scan(move, jnp.asarray(x0, float), u, length=T)
+    z = np.array(z) + spread * rng.normal(size=(T, np.shape(R0)[-1]))
+    z[rng.random(T) < 0.05] *= 8.0
+    z[rng.random(z.shape) < 0.15] = np.nan
+    z[40:44] = np.nan
+    return z, u
+
+
+def build(system, name):
+    model, x0, _, Q0, R0 = SYSTEMS[system]
+    n_x, n_z = len(x0), np.shape(R0)[-1]
+    if name.startswith("ndr"):
+        policy = sw.Policy(sw.Architecture(n_x, n_z), key=jax.random.key(1))
+        noise = "posterior" if name == "ndr-posterior" else "prior"
+        return sw.NDRSageHusa(model, Q0, R0, policy, gain_noise=noise)
+    if name in NETWORKS:
+        network = sw.Network(name, n_x, n_z, 20, key=jax.random.key(2))
+        return NETWORKS[name](model, Q0, R0, network)
+    return {
+        "ekf": lambda: sw.EKF(model, Q0, R0),
+        "gated": lambda: sw.EKF(model, Q0, R0, gate=2.0),
+        "sage-husa": lambda: sw.SageHusa(model, Q0, R0),
+        "vbakf": lambda: sw.VBAKF(model, Q0, R0, iterations=3),
+    }[name]()
+
+
+NETWORKS = {"enn-akf": sw.ENNAKF, "l-ekf": sw.LEKF, "kalmannet": sw.KalmanNet}
+EVERY = ("ekf", "gated", "sage-husa", "ndr", "ndr-posterior", "vbakf", *NETWORKS)
+CASES = [
+    *(("lorenz", name) for name in EVERY),
+    *((system, name) for system in ("pendulum", "radar") for name in ("ekf", "ndr")),
+    ("rossler", "sage-husa"),
+    ("quadrotor", "ndr-posterior"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_a_user_runs_it():
+    """The suite's type checker would make the generator five times slower."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("compiled")
+
+
+def both(system, name, dtype, folder, steps):
+    """The estimates of C, one step at a time, and those of JAX."""
+    z, u = record(system)
+    z, u = z[:steps], None if u is None else u[:steps]
+    x0 = np.asarray(SYSTEMS[system][1], float)
+    P0 = 0.1 * np.eye(len(x0))
+    with jax.enable_x64(dtype == np.float64):
+        filt = build(system, name)
+        expected = sw.run(filt, x0, P0, z, u)
+        compiled = CompiledFilter(filt, 0 if u is None else u.shape[1], dtype, folder, QUICK)
+        made = Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0)))
+        said = []
+        for k in range(len(z)):
+            made.step(z[k].astype(dtype), None if u is None else u[k], 0.01)
+            said.append(made.estimate)
+        return jax.tree.map(lambda *a: np.stack(a), *said), expected, made.state
+
+
+@pytest.mark.parametrize(("system", "name"), CASES)
+def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
+    made, expected, state = both(system, name, np.float64, folder, T)
+    for field in ("x", "P", "q", "r", "d", "nis", "loglik"):
+        close = dict(rtol=1e-9, atol=1e-9, err_msg=field)
+        np.testing.assert_allclose(getattr(made, field), getattr(expected, field), **close)
+    np.testing.assert_array_equal(made.ok, expected.ok)
+    for ours, theirs in zip(jax.tree.leaves(state), jax.tree.leaves(expected.state), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("system", "name"),
+    [("lorenz", "ekf"), ("lorenz", "ndr"), ("radar", "sage-husa")],
+)
+def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
+    made, expected, _ = both(system, name, np.float32, folder, 60)
+    for field in ("x", "P", "q", "r"):
+        close = dict(rtol=1e-4, atol=1e-4, err_msg=field)
+        np.testing.assert_allclose(getattr(made, field), getattr(expected, field), **close)
+
+
+def test_predict_only_is_a_step_without_measurement(folder):
+    filt = build("quadrotor", "gated")
+    _, u = record("quadrotor")
+    x0, P0 = np.eye(N_X)[6], 0.1 * np.eye(N_X)
+    compiled = CompiledFilter(filt, u.shape[1], np.float32, folder, QUICK)
+    made, other = (Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2))
+    for k in range(30):
+        made.step(np.full(6, np.nan), u[k], 0.01)
+        other.predict_only(u[k], 0.01)
+    for a, b in zip(jax.tree.leaves(made.state), jax.tree.leaves(other.state), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_optimised_code_gives_the_same_numbers(folder):
+    filt = build("radar", "ndr")
+    z, _ = record("radar")
+    x0 = np.asarray(SYSTEMS["radar"][1])
+    start = filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(5)))
+    plain, fast = (
+        Record(CompiledFilter(filt, 0, np.float32, folder, flags), start)
+        for flags in (QUICK, FLAGS)
+    )
+    for row in z[:60]:
+        np.testing.assert_allclose(
+            plain.step(row, None, 0.01)[0], fast.step(row, None, 0.01)[0], 1e-4, 1e-4
+        )
+
+
+class Sorted(sw.Model):
+    def transition(self, x, u, dt):
+        return x
+
+    def observe(self, x, u):
+        return jnp.sort(x)  # this line is named
+
+
+def test_an_operation_without_C_is_named_with_its_line():
+    filt = sw.EKF(Sorted(), [1.0, 1.0], [1.0, 1.0])
+    with pytest.raises(sw.InputError, match=r"'sort'.*test_codegen\.py:\d+ \(Sorted.observe\)"):
+        source(filt)
+
+
+def test_zeros_of_the_model_are_not_computed():
+    """A chain of integrators moves P with a few products where the dense formula has 2 * 8^3."""
+
+    class Chain(sw.Model):
+        def transition(self, x, u, dt):
+            return x + dt * jnp.append(x[1:], 0.0)
+
+        def observe(self, x, u):
+            return x[:1]
+
+    made = source(sw.EKF(Chain(), [1.0] * 8, [1.0]), dtype=np.float32)
+    predicting = re.search(r"sw_predict_only: (\d+) operations", made.header)
+    assert predicting is not None
+    assert int(predicting[1]) < 400
