@@ -85,7 +85,7 @@ def _build(made, folder):
 
 def test_two_processes_may_start_at_once(tmp_path):
     made = source(ekf(), dtype=np.float32)
-    parts = made.header, made.code, None
+    parts = made.header, made.code, None, made.operations
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=_build, args=(type(made)(*parts), tmp_path / "c")) for _ in "ab"]
     for process in both:

@@ -29,7 +29,7 @@ class BenchTransfer:
     Example: sagewing bench transfer --runs 1000 --no-reverse
     """
 
-    policy: str = "flight-sim-paper-ndr"
+    policy: str = "flight-sim-paper-ndr-paper"
     """the policy trained on flights: a folder, or the name of a shipped one"""
     chaos_policy: str | None = None
     """the one trained on Lorenz, likewise; by default the protocol's shipped one"""
