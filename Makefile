@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: demo test lint types unit bench lock clean
+.PHONY: demo test lint types unit unit-first unit-second bench lock clean
 
 demo: .venv/installed
 	$(BIN)/sagewing demo --out $(OUT)
@@ -18,14 +18,21 @@ lint: .venv/installed
 types: .venv/installed
 	$(BIN)/pyright
 
+# In two processes at once: each has a core, and room for so many compiled programs.
 unit: .venv/installed
-	$(BIN)/pytest tests/test_[a-o]*.py  # in two processes: each has room for so many programs
-	$(BIN)/pytest tests/test_[p-z]*.py
+	$(MAKE) --jobs=2 --output-sync=target unit-first unit-second
+
+unit-first:
+	$(BIN)/pytest tests/test_[a-f]*.py
+
+unit-second:
+	$(BIN)/pytest tests/test_[g-z]*.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/batched_ekf.py
 	$(BIN)/python benchmarks/chaos_table.py
 	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/online_step.py
 
 .venv/installed: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -62,11 +62,10 @@ def fly(
     xs, said = [], []
     for k in range(vehicle.rows):
         now, sensed = vehicle.advance(now, believed, jnp.asarray(k))
-        t = (k + 1) * ROW
         if online is None:
             believed = now.x
         else:
-            mode = IMU if dark[0] < t <= dark[1] else POSE
+            mode = IMU if round(dark[0] / ROW) <= k < round(dark[1] / ROW) else POSE
             z = sensed.imu if mode == IMU else sensed.pose
             u = np.concatenate([[mode], sensed.imu, sensed.motors])
             believed = jnp.asarray(online.step(z, u, ROW)[0])

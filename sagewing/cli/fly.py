@@ -35,7 +35,7 @@ class Fly:
     """folder for the results and pictures"""
     filters: str = "ekf,ekf-gated,ndr"
     """whose estimates are flown on"""
-    noise: Literal["paper", "good"] = "paper"
+    noise: Literal["paper", "good"] = "good"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     backend: Literal["auto", "c", "jax"] = "auto"
     """generated C, or JAX"""

@@ -110,7 +110,8 @@ def _said(model: Any) -> list[str]:
     """What the model's text, and those of the models inside it, say of states and channels."""
     lines: list[str] = []
     for one in (model, *getattr(model, "models", ())):
-        texts = (sys.modules[type(one).__module__].__doc__, inspect.getdoc(type(one)))
+        module = sys.modules.get(type(one).__module__)  # a user's own need not be registered
+        texts = (getattr(module, "__doc__", None), inspect.getdoc(type(one)))
         for title, text in zip((type(one).__module__, type(one).__name__), texts, strict=True):
             said = (
                 [f"{title}:", *textwrap.indent(text.strip(), "  ").splitlines(), ""] if text else []

@@ -23,6 +23,7 @@ FILES = {
     *(path.name for path in TEMPLATES.iterdir()),
     *(f"{NAME}.h", f"{NAME}.c", "vector.h", "start.csv", "measurements.csv"),
 }
+BUILT = {"replay", "check_float", "check_double"}  # by the Makefile
 
 
 class Vector(NamedTuple):
@@ -51,7 +52,7 @@ def write_package(
 ) -> None:
     """Write the folder as a whole; one that holds anything else is left alone."""
     here = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if folder.exists() and (not folder.is_dir() or here - FILES):
+    if folder.exists() and (not folder.is_dir() or here - FILES - BUILT):
         raise InputError(f"{folder} exists and is not an exported filter; choose another folder.")
     if here and not force:
         raise InputError(f"{folder} exists already; choose another folder, or use --force.")

@@ -1,0 +1,161 @@
+"""`sagewing export` and `sagewing bench latency`: what an integrator is given."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import sagewing as sw
+from sagewing.cli.bench_latency import BenchLatency
+from sagewing.cli.export import Export
+from sagewing.deploy.c99 import source
+from sagewing.deploy.latency import on_cortex_m7
+from sagewing.deploy.package import FILES
+from sagewing.deploy.systems import built, drawn, known
+
+OWN = """
+import jax.numpy as jnp
+import sagewing as sw
+
+
+class Pendulum(sw.Model):
+    def transition(self, x, u, dt):
+        return jnp.stack([x[0] + dt * x[1], x[1] - dt * (9.81 * jnp.sin(x[0]) - u[0])])
+
+    def observe(self, x, u):
+        return jnp.sin(x[:1])
+
+
+number = 3
+"""
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The learned filter of Lorenz, as C."""
+    folder = tmp_path_factory.mktemp("export") / "c"
+    Export(policy="chaos", out=folder)()
+    return folder
+
+
+def make(folder, *arguments):
+    """What make prints, where it succeeds."""
+    run = subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_make_check_passes_in_both_precisions(exported, compiler):
+    make(exported, "clean")
+    said = make(exported, "check", f"CC={compiler}", "CFLAGS=-O1")
+    assert "in single precision" in said
+    assert "in double precision" in said
+
+
+def test_a_wrong_number_fails_the_check(exported, tmp_path):
+    shutil.copytree(exported, tmp_path / "c")
+    vector = (tmp_path / "c" / "vector.h").read_text()
+    at = vector.index("vector_x[")
+    broken = vector[:at] + vector[at:].replace("0.", "7.", 1)
+    (tmp_path / "c" / "vector.h").write_text(broken)
+    run = subprocess.run(["make", "check", "CFLAGS=-O0"], cwd=tmp_path / "c", capture_output=True)
+    assert run.returncode != 0
+
+
+def test_replay_gives_the_estimates_of_run(exported):
+    make(exported, "replay", "CFLAGS=-O1")
+    command = ["./replay", "start.csv", "measurements.csv"]
+    said = subprocess.run(command, cwd=exported, capture_output=True, text=True, check=True).stdout
+    found = np.array([[float(v) for v in line.split(",")] for line in said.splitlines()])
+    system = known("lorenz", {})
+    z, _ = drawn(system, 60, seed=0)
+    filt = built("ndr", system, sw.Policy.pretrained("chaos"))
+    made = sw.run(filt, system.x0, system.P0, z, dt=system.dt)
+    np.testing.assert_allclose(found[:, 1:4], made.x, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        found[:, 4:], np.sqrt(np.diagonal(made.P, axis1=1, axis2=2)), rtol=1e-2
+    )
+
+
+@pytest.mark.parametrize("line", ["0.01,1.0", "0.01,1.0,2.0,3.0", "-0.01,1.0,2.0", "nan,1.0,2.0"])
+def test_replay_refuses_a_line_that_is_none(exported, tmp_path, line):
+    make(exported, "replay", "CFLAGS=-O1")
+    (tmp_path / "bad.csv").write_text(f"dt,z0,z1\n0.01,,2.0\n{line}\n")
+    command = ["./replay", "start.csv", str(tmp_path / "bad.csv")]
+    run = subprocess.run(command, cwd=exported, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert "line 3" in run.stderr
+
+
+def test_the_folder_says_what_it_is_and_is_the_same_again(exported, tmp_path):
+    assert {path.name for path in exported.iterdir()} >= FILES
+    readme = (exported / "README.md").read_text()
+    assert "ndr for Lorenz" in readme
+    assert "lorenz" in readme
+    Export(policy="chaos", out=tmp_path / "again")()
+    for name in FILES:
+        assert (tmp_path / "again" / name).read_bytes() == (exported / name).read_bytes()
+
+
+def test_a_model_of_ones_own_with_inputs(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    noise = {"q": (1e-4, 1e-3), "r": (0.01,), "inputs": 1}
+    model = f"{tmp_path / 'mine.py'}:Pendulum"
+    Export(policy="none", model=model, filter="shkf99", out=tmp_path / "c", **noise)()
+    assert "off by" in make(tmp_path / "c", "check", "CFLAGS=-O0")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"policy": "psychic"}, "no shipped policy 'psychic'"),
+        ({"policy": "none", "model": "hexapod"}, "known: lorenz"),
+        ({"policy": "none", "model": "lorenz", "filter": "ndr"}, "needs a policy"),
+        ({"policy": "none", "model": "lorenz", "filter": "ukf"}, "no filter 'ukf'"),
+        ({"policy": "chaos", "filter": "ekf"}, "no use for this policy"),
+        ({"policy": "none", "model": "nowhere.py:A", "q": (1.0,), "r": (1.0,)}, "no Python file"),
+        ({"policy": "none", "model": "MINE:number", "q": (1.0,), "r": (1.0,)}, "no sw.Model"),
+        ({"policy": "none", "model": "MINE:Pendulum"}, "needs --q and --r"),
+        ({"policy": "none", "model": "quadrotor", "filter": "vbakf"}, "no modes"),
+    ],
+)
+def test_errors_say_what_is_wrong(tmp_path, given, words):
+    (tmp_path / "mine.py").write_text(OWN)
+    if "model" in given:
+        given = {**given, "model": given["model"].replace("MINE", str(tmp_path / "mine.py"))}
+    with pytest.raises(sw.InputError, match=words):
+        Export(out=tmp_path / "c", **given)()
+    assert not (tmp_path / "c").exists()
+
+
+def test_nothing_that_was_there_is_lost(exported, tmp_path):
+    with pytest.raises(sw.InputError, match="--force"):
+        Export(policy="none", model="lorenz", out=exported)()
+    other = tmp_path / "thesis"
+    other.mkdir()
+    (other / "chapter.tex").write_text("done")
+    with pytest.raises(sw.InputError, match="not an exported filter"):
+        Export(policy="none", model="lorenz", out=other, force=True)()
+    assert (other / "chapter.tex").read_text() == "done"
+
+
+def test_latencies_of_every_backend(tmp_path, capsys):
+    BenchLatency(filters="ekf", models="lorenz", steps=300, out=tmp_path / "out")()
+    rows = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
+    assert [row["backend"] for row in rows] == ["jax", "c", "c-loop"]
+    for row in rows:
+        assert 0.0 < row["us_median"] <= row["us_p99"] <= row["us_worst"]
+    assert rows[2]["us_median"] < rows[1]["us_median"] < rows[0]["us_median"]
+    assert "c-loop" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M")
+def test_a_small_filter_fits_a_small_computer():
+    fit = on_cortex_m7(source(built("ekf", known("lorenz", {})), dtype=np.float32))
+    assert fit is not None
+    assert 1000 < fit.flash < 50_000
+    assert 100 < fit.ram < 10_000
