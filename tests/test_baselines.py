@@ -168,7 +168,7 @@ def test_batch_pieces_and_online_give_the_same_numbers_with_channels_missing(z, 
     close(batch.x[0], whole.x)
     first = sw.run(filt, X0, P0, z[:30], dt=DT, mask=mask[:30])
     close(sw.run_from(filt, first.state, z[30:], dt=DT, mask=mask[30:]).x, whole.x[30:])
-    online = sw.Online(filt, X0, P0)
+    online = sw.Online(filt, X0, P0, "jax")
     close([online.step(z[k], dt=DT, mask=mask[k])[0] for k in range(30)], whole.x[:30])
     # Nothing measured: what the model says, and R as it was
     close(whole.r[20:25], np.broadcast_to(whole.r[19], (5, 2)))

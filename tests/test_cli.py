@@ -205,7 +205,7 @@ def test_every_command_shows_an_example(capsys):
 
 
 def test_an_unknown_command_or_option_exits_with_2():
-    for args in (["fly"], ["train", "flight-of-fancy"], ["demo", "--speed", "1"]):
+    for args in (["hover"], ["train", "flight-of-fancy"], ["demo", "--speed", "1"]):
         done = subprocess.run(
             [sys.executable, "-m", "sagewing", *args], capture_output=True, text=True
         )

@@ -232,7 +232,7 @@ def test_a_model_that_returns_the_wrong_shape_is_told_which_method(method, parts
     with refuses(*parts):
         sw.run(filt, np.ones(2), np.eye(2), np.zeros((5, 1)))
     with refuses(*parts):
-        sw.Online(filt, np.ones(2), np.eye(2)).step([1.0])
+        sw.Online(filt, np.ones(2), np.eye(2), "jax").step([1.0])
 
 
 @pytest.mark.parametrize("n_x", [2, 4])
@@ -264,7 +264,7 @@ def test_a_missing_or_unfitting_input_is_named(u):
     with refuses("Pushed.transition", "u"):
         sw.run(filt, np.ones(2), np.eye(2), np.zeros((5, 1)), u=u)
     with refuses("Pushed.transition", "u"):
-        sw.Online(filt, np.ones(2), np.eye(2)).step([1.0], u=None if u is None else u[0])
+        sw.Online(filt, np.ones(2), np.eye(2), "jax").step([1.0], u=None if u is None else u[0])
 
 
 def test_a_policy_for_other_dimensions_is_refused(policy):
@@ -321,7 +321,7 @@ def test_an_unknown_shipped_policy_is_named():
     ],
 )
 def test_online_refuses_what_run_refuses(given, parts):
-    online = sw.Online(ekf(), X0, P0)
+    online = sw.Online(ekf(), X0, P0, "jax")
     with refuses(*parts):
         online.step(**{"z": [0.0, 0.0]} | given)
 

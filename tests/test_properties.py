@@ -246,7 +246,7 @@ def test_online_step_by_step_equals_run_and_run_from(kind, seed):
         filt = build(kind, model, *LORENZ_NOISE)
         first = sw.run(filt, x0, P0, z[:STEPS])
         result = joined(first, sw.run_from(filt, first.state, z[STEPS:], dt=0.02))
-        online = sw.Online(filt, x0, P0)
+        online = sw.Online(filt, x0, P0, "jax")
         for k in range(2 * STEPS):
             x, P = online.step(z[k], dt=0.01 if k < STEPS else 0.02)
             same(online.estimate, type(result)(*(a[k] for a in result[:-1]), None), 1e-9)
@@ -297,7 +297,7 @@ def test_a_step_without_measurement_is_exactly_a_prediction(kind, data):
     a, b, c = (data.draw(st.integers(1, 40)) / 4 for _ in range(3))
     P0 = np.array([[a + b, b], [b, b + c]])
     Q0, R0 = np.array([0.25, 0.5]), np.array([1.0])
-    online = sw.Online(build(kind, Turntable(), Q0, R0), x0, P0)
+    online = sw.Online(build(kind, Turntable(), Q0, R0), x0, P0, "jax")
     x, P = online.step(None, dt=0.5)
     F = np.array([[1.0, 0.5], [0.0, 1.0]])
     np.testing.assert_array_equal(x, [np.mod((F @ x0)[0], 8.0), x0[1]])

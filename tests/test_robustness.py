@@ -167,8 +167,8 @@ def test_other_numbers_need_no_other_program():
         assert Counted.traces == traces
         assert np.abs(first.x - second.x).max() > 0.1  # the new numbers were used
 
-    x, _ = sw.Online(ekf([0.1, 0.1], [1.0], 1), x0, P0).step(z[0])
+    x, _ = sw.Online(ekf([0.1, 0.1], [1.0], 1), x0, P0, "jax").step(z[0])
     traces = Counted.traces
-    other_x, _ = sw.Online(ekf([0.3, 0.2], [2.0], 2), 2.0 * x0, 3.0 * P0).step(z[0], dt=0.5)
+    other_x, _ = sw.Online(ekf([0.3, 0.2], [2.0], 2), 2.0 * x0, 3.0 * P0, "jax").step(z[0], dt=0.5)
     assert Counted.traces == traces
     assert np.abs(x - other_x).max() > 0.1

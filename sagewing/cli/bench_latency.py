@@ -106,18 +106,20 @@ def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[
 def table(rows: list[dict[str, Any]]) -> Table:
     """Microseconds a step, for the terminal."""
     out = Table(title="Microseconds a step, single precision", box=SIMPLE, padding=(0, 1, 0, 0))
-    for i, name in enumerate(
-        ("model", "filter", "backend", "median", "p99", "worst", "operations", "flash", "RAM")
-    ):
-        out.add_column(name, justify="left" if i < 3 else "right", no_wrap=True)
-    for row in rows:
-        sizes = (row["flash_bytes"], row["ram_bytes"])
-        out.add_row(
-            row["model"],
-            LABELS[row["filter"]],
-            row["backend"],
-            *(f"{row[key]:.2f}" for key in ("us_median", "us_p99", "us_worst")),
-            str(row["operations"]),
-            *("–" if size is None else f"{size / 1024:.0f} KB" for size in sizes),
-        )
+    for i, name in enumerate(("", "backend", "median", "p99", "worst", "flash", "RAM")):
+        out.add_column(name, justify="left" if i < 2 else "right", no_wrap=True)
+    for model in dict.fromkeys(row["model"] for row in rows):
+        out.add_section()
+        out.add_row(model)
+        for row in (row for row in rows if row["model"] == model):
+            out.add_row(
+                LABELS[row["filter"]],
+                row["backend"],
+                *(f"{row[key]:.2f}" for key in ("us_median", "us_p99", "us_worst")),
+                *(_size(row[key]) for key in ("flash_bytes", "ram_bytes")),
+            )
     return out
+
+
+def _size(number: int | None) -> str:
+    return "–" if number is None else f"{number / 1024:.1f} KB"

@@ -19,6 +19,19 @@ OF OR IN CONNECTION WITH THIS FILE OR ITS USE.
 """
 
 
+# Of a training's settings, those that say what it was; the rest is in the policy's own card.
+TELLING = ("domain", "filter", "protocol", "seeds", "without_pose")
+
+
+def origin(provenance: dict[str, Any]) -> list[str]:
+    """Where something learned comes from, a line an item."""
+    training = provenance.get("training")
+    short = dict(provenance)
+    if isinstance(training, dict):
+        short["training"] = {k: training[k] for k in TELLING if k in training}
+    return [f"{key}: {json.dumps(value)}" for key, value in sorted(short.items())]
+
+
 def notice(filt: Any, provenance: dict[str, Any] | None = None) -> str:
     """A C comment; `provenance` is that of the policy's card, where there is a policy."""
     lines = [
@@ -27,7 +40,7 @@ def notice(filt: Any, provenance: dict[str, Any] | None = None) -> str:
     ]
     if provenance:
         lines.append("Its learned part:")
-        lines += [f"  {key}: {json.dumps(value)}" for key, value in sorted(provenance.items())]
+        lines += [f"  {line}" for line in origin(provenance)]
     text = "\n".join([*lines, "", LICENCE.rstrip()]).replace("*/", "* /")
     return "/*\n" + "\n".join(f" * {line}".rstrip() for line in text.splitlines()) + "\n */\n\n"
 

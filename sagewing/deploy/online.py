@@ -26,8 +26,9 @@ Backend = Literal["auto", "c", "jax"]
 class Online:
     """A filter that is fed by hand; it gives the numbers that `run` gives.
 
-    The first step compiles it: to C with `backend="c"`, with JAX with "jax"; "auto" takes C where
-    there is a compiler for it.
+    The first step compiles it: to C with `backend="c"`, by JAX with "jax"; "auto" takes C where
+    there is a compiler for it. The C is that of the filter's own numbers; for JAX all filters that
+    differ in numbers only are one program.
 
     Example: `online = sw.Online(filt, x0, P0); x, P = online.step(z_k, u_k, dt)`
     """

@@ -1,6 +1,5 @@
 """A folder for the integrator: the filter's C, a vector to check it with, a replay program."""
 
-import json
 import os
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from jaxtyping import Float
 
 from sagewing.deploy.c99 import source
 from sagewing.deploy.header import NAME
+from sagewing.deploy.notice import origin
 from sagewing.deploy.program import in_precision
 from sagewing.errors import InputError
 from sagewing.filters import run
@@ -57,7 +57,7 @@ def write_package(
     if here and not force:
         raise InputError(f"{folder} exists already; choose another folder, or use --force.")
     made = source(filt, vector.u.shape[1], provenance)
-    about = [f"- {key}: `{json.dumps(value)}`" for key, value in sorted(provenance.items())]
+    about = [f"- {line}" for line in origin(provenance)]
     texts = {path.name: path.read_text() for path in TEMPLATES.iterdir()}
     texts["README.md"] = texts["README.md"].format(
         title=title,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -120,10 +121,14 @@ def drawn(system: System, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray
         u[:, 7:] = 0.5 + 0.1 * u[:, 7:]
     z = np.empty((steps, r.shape[1]))
     x = jnp.asarray(system.x0)
+
+    @jax.jit
+    def moved(x: jax.Array, u: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        x = system.model.normalize(system.model.transition(x, u, system.dt))
+        return x, system.model.observe(x, u)
+
     for k in range(steps):
-        inputs = jnp.asarray(u[k]) if system.n_u else None
-        x = system.model.normalize(system.model.transition(x, inputs, system.dt))
-        noise = np.sqrt(r[mode[k]]) * rng.normal(size=z.shape[1])
-        z[k] = np.asarray(system.model.observe(x, inputs)) + noise
+        x, seen = moved(x, jnp.asarray(u[k]) if system.n_u else None)
+        z[k] = np.asarray(seen) + np.sqrt(r[mode[k]]) * rng.normal(size=z.shape[1])
     z[rng.random(z.shape) < MISSING] = np.nan
     return z, u
