@@ -2,6 +2,7 @@
 
 from sagewing import models
 from sagewing.deploy.online import Online
+from sagewing.deploy.records import run, run_from
 from sagewing.errors import InputError
 from sagewing.filters import (
     EKF,
@@ -13,8 +14,6 @@ from sagewing.filters import (
     OracleEKF,
     Result,
     SageHusa,
-    run,
-    run_from,
 )
 from sagewing.models import ContinuousModel, Model
 from sagewing.policy import Architecture, Embedded, Network, Noise, Policy, Tiled

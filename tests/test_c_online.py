@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing.deploy import compiled as compiled_module
 from sagewing.deploy import online as online_module
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import library, private
@@ -34,7 +35,7 @@ def cache(tmp_path, monkeypatch):
     """A cache of the test's own, and no type checker inside the generator."""
     jaxtyping.config.update("jaxtyping_disable", True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    online_module._shared.cache_clear()
+    compiled_module._shared.cache_clear()
     online_module._notice.cache_clear()
     yield tmp_path / "sagewing"
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -72,7 +73,7 @@ def test_inputs_may_come_and_go():
 
 def test_a_second_filter_is_not_compiled_again(cache):
     sw.Online(ekf(), X0, P0, backend="c").step([1.0, 2.0])
-    online_module._shared.cache_clear()  # as in another process
+    compiled_module._shared.cache_clear()  # as in another process
     sw.Online(ekf(), X0, P0, backend="c").step([1.0, 2.0])
     assert len(list(cache.iterdir())) == 1
     sw.Online(ekf(r=3.0), X0, P0, backend="c").step([1.0, 2.0])

@@ -181,10 +181,13 @@ def test_predict_only_is_a_step_without_measurement(folder):
     _, u = record("quadrotor")
     x0, P0 = np.eye(N_X)[6], 0.1 * np.eye(N_X)
     compiled = CompiledFilter(filt, u.shape[1], np.float32, folder, QUICK)
+    ffi = compiled.ffi
     made, other = (Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2))
     for k in range(30):
         made.step(np.full(6, np.nan), u[k], 0.01)
-        other.predict_only(u[k], 0.01)
+        other._u[...] = u[k]
+        state, estimate = (ffi.addressof(other._c, member) for member in ("state", "estimate"))
+        compiled.library.sw_predict_only(state, other._c.u, 0.01, estimate)
     for a, b in zip(jax.tree.leaves(made.state), jax.tree.leaves(other.state), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 

@@ -10,8 +10,8 @@ import pytest
 import sagewing as sw
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
+from sagewing.deploy.arm import on_cortex_m7
 from sagewing.deploy.c99 import source
-from sagewing.deploy.latency import on_cortex_m7
 from sagewing.deploy.package import FILES
 from sagewing.deploy.systems import built, drawn, known
 

@@ -11,8 +11,9 @@ from rich.table import Table
 from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.weights import learned_part
+from sagewing.deploy.arm import FLASH, RAM, on_cortex_m7, on_linux_arm
 from sagewing.deploy.c99 import source
-from sagewing.deploy.latency import BACKENDS, FLASH, RAM, Case, measured, on_cortex_m7
+from sagewing.deploy.latency import BACKENDS, Case, measured
 from sagewing.deploy.systems import QUADROTOR, System, built, drawn, known
 from sagewing.errors import InputError
 from sagewing.report.style import LABELS
@@ -27,7 +28,8 @@ class BenchLatency:
     """Time the steps of EKF, Sage-Husa and NDR-SHKF at 3 and 19 states, one by one.
 
     From Python with JAX, from Python with generated C, and in a loop of C. Where Debian's
-    gcc-arm-none-eabi is installed, also the size of a build for a Cortex-M7, such as a Pixhawk's.
+    gcc-arm-none-eabi is installed, also the size of a program for a Cortex-M7, such as a Pixhawk's;
+    with gcc-arm-linux-gnueabihf and qemu-user, whether 60 steps on ARM end where they end here.
     Single precision. Prints the table; writes DIR/result.json.
 
     Example: sagewing bench latency --filters ekf,ndr --steps 10000
@@ -81,8 +83,7 @@ class BenchLatency:
         for path in filter(None, (self.out / "result.json", self.json)):
             result.write(path)
         console.out.print(table(rows))
-        if all(row["flash_bytes"] is None for row in rows):
-            console.err.print("note: without gcc-arm-none-eabi there is no size for a Cortex-M7")
+        console.notes(on_arm(rows))
         console.err.print(f"Written: {self.out / 'result.json'}")
 
 
@@ -92,15 +93,17 @@ def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[
     filt = built(name, system, learned)
     made = source(filt, system.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)
+    z, u = drawn(system, RECORD, seed)
+    case = Case(filt, system.x0, system.P0, z, u)
     about = {
         "operations": made.operations,
         "state_bytes": 4 * sum(field.size for field in made.program.state),
         "flash_bytes": None if fit is None else fit.flash,
         "ram_bytes": None if fit is None else fit.ram,
         "fits_stm32h7": None if fit is None else fit.flash < FLASH and fit.ram < RAM,
+        "arm_difference": on_linux_arm(case),
     }
-    z, u = drawn(system, RECORD, seed)
-    return Case(filt, system.x0, system.P0, z, u), about
+    return case, about
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
@@ -119,6 +122,22 @@ def table(rows: list[dict[str, Any]]) -> Table:
                 *(_size(row[key]) for key in ("flash_bytes", "ram_bytes")),
             )
     return out
+
+
+def on_arm(rows: list[dict[str, Any]]) -> list[str]:
+    """What ARM says to it, in sentences."""
+    lines = []
+    if any(row["fits_stm32h7"] is None for row in rows):
+        lines.append("without gcc-arm-none-eabi there is no size for a Cortex-M7")
+    else:
+        fit = "each fits" if all(row["fits_stm32h7"] for row in rows) else "NOT each fits"
+        lines.append(f"{fit} the STM32H7 of a Pixhawk (2 MB of flash, 1 MB of RAM)")
+    apart = [row["arm_difference"] for row in rows]
+    if None in apart:
+        lines.append("without gcc-arm-linux-gnueabihf and qemu-user nothing was run on ARM")
+    else:
+        lines.append(f"60 steps on ARM, under qemu, end within {max(apart):.1e} of those here")
+    return lines
 
 
 def _size(number: int | None) -> str:

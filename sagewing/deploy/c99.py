@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagewing.deploy.commit import commit
 from sagewing.deploy.emit import Cost, Tables, Writer
 from sagewing.deploy.header import NAME, header
 from sagewing.deploy.helpers import prelude
@@ -70,7 +71,6 @@ def source(
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used),
             _tables(numbers),
-            _is_finite(made.state),
             *(_function(name, [body.text for body in bodies[name]]) for name in FUNCTIONS),
         ]
     )
@@ -90,22 +90,20 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
     """The inside of a function: what it checks, what it computes, what it keeps."""
     function: Function = getattr(made, name)
     writer = Writer(function.graph, function.outputs(), tables)
-    target = "state->" if name == "init" else "next."
-    stores = []
-    for field, value in zip(made.state, function.state, strict=True):
-        stores += writer.stores(_place(target, field), list(value.ravel()))
     if name == "init":
+        stores = []
+        for field, value in zip(made.state, function.state, strict=True):
+            stores += writer.stores(_place("state->", field), list(value.ravel()))
         lines = [*writer.lines, *("    " + line for line in stores)]
         return _Body(_text(lines), writer.cost, writer.used)
     head = [
         "    const sw_state *const s = state;",
-        "    sw_state next;",
         "    (void)u;",
         "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
     ]
     arrived = ARRIVED if name == "step" else ""
-    lines = [*writer.lines, *("    " + line for line in stores)]
-    lines += _tail(made, function, writer)
+    tail = _tail(made, function, writer)  # may add lines to those of the writer
+    lines = [*writer.lines, *tail]
     return _Body(_text(head) + arrived + _text(lines), writer.cost, writer.used)
 
 
@@ -124,14 +122,17 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
             copies.append(f"memcpy(estimate->{name}, state->{same.name}, sizeof estimate->{name});")
         else:
             own += writer.stores(_place("estimate->", field), list(value.ravel()))
+    last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
     # What is written here may stand on the old state, which the commit replaces.
     return [
         f"    const int ok = {ok};",
         "    if (estimate) {",
         *("        " + line for line in own),
         "    }",
-        "    const int kept = sw_is_finite(&next);",
-        "    if (kept) *state = next;",
+        f"    const int kept = {last.test};",
+        "    if (kept) {",
+        *("        " + line for line in last.stores),
+        "    }",
         "    if (estimate) {",
         *("        " + line for line in copies),
         "        estimate->ok = ok && kept;",
@@ -142,26 +143,6 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
 
 def _place(target: str, field: Field) -> str:
     return f"{target}{field.name}" + ("[]" if field.shape else "")
-
-
-def _is_finite(fields: list[Field]) -> str:
-    """No step may leave behind what later steps cannot recover from."""
-    lines = [
-        "",
-        "/* Whether all numbers of a state are finite: only then is it kept. */",
-        "static int sw_is_finite(const sw_state *s)",
-        "{",
-        "    int bad = 0;",
-    ]
-    for field in fields:
-        if field.kind == "real" and field.shape:
-            lines.append(
-                f"    for (int i = 0; i < {field.size}; ++i) "
-                f"bad |= !(s->{field.name}[i] - s->{field.name}[i] == 0);"
-            )
-        elif field.kind == "real":
-            lines.append(f"    bad |= !(s->{field.name} - s->{field.name} == 0);")
-    return _text([*lines, "    return !bad;", "}"])
 
 
 def _tables(tables: Tables) -> str:

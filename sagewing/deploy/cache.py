@@ -9,7 +9,8 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from sagewing.deploy.c99 import NAME, Source
+from sagewing.deploy.c99 import Source
+from sagewing.deploy.header import CALLING, NAME
 from sagewing.deploy.refusal import NotInC
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -24,7 +25,7 @@ def library(source: Source, folder: Path | None = None, flags: tuple[str, ...] =
     """The shared library of a source, compiled unless an earlier process has done so."""
     compiler = _compiler()
     folder = private(default_folder() if folder is None else folder)
-    parts = (source.header, source.code, _target(compiler), " ".join(flags))
+    parts = (*_files(source).values(), _target(compiler), " ".join(flags))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     made = folder / f"{key}.so"
     if not made.exists():
@@ -85,13 +86,23 @@ def _target(compiler: str) -> str:
     return "\n".join(said)
 
 
+def _files(source: Source) -> dict[str, str]:
+    calling = (CALLING, CALLING.with_suffix(".h"))
+    return {
+        f"{NAME}.h": source.header,
+        f"{NAME}.c": source.code,
+        **{path.name: path.read_text(encoding="utf-8") for path in calling},
+    }
+
+
 def _compile(compiler: str, flags: tuple[str, ...], source: Source, made: Path) -> None:
     """Build beside the final place and move there: a second process finds all of it or nothing."""
     work = Path(tempfile.mkdtemp(dir=made.parent, prefix=".build-"))
     try:
-        (work / f"{NAME}.h").write_text(source.header, encoding="utf-8")
-        (work / f"{NAME}.c").write_text(source.code, encoding="utf-8")
-        command = [compiler, *flags, f"{NAME}.c", "-o", "filter.so", "-lm"]
+        for name, text in _files(source).items():
+            (work / name).write_text(text, encoding="utf-8")
+        sources = (f"{NAME}.c", CALLING.name)
+        command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
         run = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             raise NotInC(f"The C compiler failed: {' '.join(command)}\n{run.stderr[:2000]}")

@@ -1,9 +1,12 @@
-"""A filter's C, called from Python without copying more than the numbers of a step."""
+"""A filter's C, called from Python: the library, and one record that is fed step by step."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from sagewing.deploy.c99 import source
@@ -15,7 +18,7 @@ from sagewing.filters.recursion import Estimate
 
 
 class CompiledFilter:
-    """The compiled `init` and `step` of one filter, and the layout of its state."""
+    """The compiled functions of one filter, and the layout of its state."""
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class CompiledFilter:
         made = source(filt, n_u, dtype=np.dtype(dtype).type)
         self.n_u, self.dtype = n_u, np.dtype(dtype)
         self.program = made.program
-        self.ffi = FFI()
+        self.ffi: Any = FFI()
         self.ffi.cdef(declarations(made.program, self.dtype))
         self.library: Any = self.ffi.dlopen(str(library(made, folder, flags)))
         shape = jax.eval_shape(
@@ -40,47 +43,78 @@ class CompiledFilter:
         )
         self.structure = jax.tree.structure(shape)
 
+    def views(self, structs: Any, kind: str, fields: list[Field]) -> dict[str, np.ndarray]:
+        """Arrays over the members of C structs of this kind: an axis for the structs, then its."""
+        size = self.ffi.sizeof(kind)
+        buffer = structs if isinstance(structs, np.ndarray) else self.ffi.buffer(structs)
+        views = {}
+        for field in fields:
+            dtype = self.dtype if field.kind == "real" else np.dtype(np.intc)
+            inner = np.empty(field.shape, dtype).strides
+            views[field.name] = np.ndarray(
+                (len(buffer) // size, *field.shape),
+                dtype,
+                buffer,
+                self.ffi.offsetof(kind, field.name),
+                (size, *inner),
+            )
+        return views
+
+
+def compiled(filt: Any, n_u: int, real: np.dtype) -> CompiledFilter:
+    """The compiled filter; equal filters of a process share one."""
+    arrays, static = eqx.partition(filt, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in leaves)
+    return _shared(static, structure, numbers, n_u, real)
+
+
+@lru_cache(maxsize=64)
+def _shared(
+    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype
+) -> CompiledFilter:
+    leaves = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
+    filt = eqx.combine(jax.tree.unflatten(structure, leaves), static)
+    return CompiledFilter(filt, n_u, real)
+
 
 class Record:
-    """One filter at work: its C structs, and numpy arrays that show what is in them."""
+    """One filter at work: a C struct, and numpy arrays that show what is in it."""
 
-    def __init__(self, compiled: CompiledFilter, state: Any):
-        ffi: Any = compiled.ffi
-        made = compiled.program
-        self._compiled = compiled
-        self._c_state, self._c_estimate = ffi.new("sw_state *"), ffi.new("sw_estimate *")
-        self._c_z, self._c_u = (ffi.new("sw_real[]", max(n, 1)) for n in (made.n_z, made.n_u))
-        self._fields = _views(ffi, self._c_state, made.state, compiled.dtype)
-        self._said = _views(ffi, self._c_estimate, made.estimate, compiled.dtype)
+    def __init__(self, filt: CompiledFilter, state: Any):
+        ffi, made = filt.ffi, filt.program
+        self._filt = filt
+        self._c = ffi.new("sw_record *")
+        self._fields, self._said = (
+            {
+                name: view[0, ...]
+                for name, view in filt.views(
+                    ffi.addressof(self._c, member), f"sw_{member}", fields
+                ).items()
+            }
+            for member, fields in (("state", made.state), ("estimate", made.estimate))
+        )
         self._z, self._u = (
-            np.frombuffer(ffi.buffer(c), compiled.dtype)[:n]
-            for c, n in ((self._c_z, made.n_z), (self._c_u, made.n_u))
+            np.frombuffer(ffi.buffer(ffi.addressof(self._c, name)), filt.dtype)[:size]
+            for name, size in (("z", made.n_z), ("u", made.n_u))
         )
         self._x, self._P = self._said["x"], self._said["P"]
-        self._call, self._predict_only = compiled.library.sw_step, compiled.library.sw_predict_only
-        self._n_u = made.n_u
+        self._step = filt.library.sw_record_step
         self.state = state
 
     def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[np.ndarray, np.ndarray]:
         """One step; NaN in `z` is a channel that did not arrive."""
-        self._z[:] = z
-        if self._n_u:
-            self._u[:] = u
-        self._call(self._c_state, self._c_z, self._c_u, dt, self._c_estimate)
-        return self._x.copy(), self._P.copy()
-
-    def predict_only(self, u: np.ndarray | None, dt: float) -> tuple[np.ndarray, np.ndarray]:
-        """The same where nothing was measured."""
-        if self._n_u:
-            self._u[:] = u
-        self._predict_only(self._c_state, self._c_u, dt, self._c_estimate)
+        self._z[...] = z
+        if u is not None:
+            self._u[...] = u
+        self._step(self._c, dt)
         return self._x.copy(), self._P.copy()
 
     @property
     def state(self) -> Any:
         """The filter's state, as its `init` makes it."""
         leaves = [view.copy() for view in self._fields.values()]
-        return jax.tree.unflatten(self._compiled.structure, leaves)
+        return jax.tree.unflatten(self._filt.structure, leaves)
 
     @state.setter
     def state(self, state: Any) -> None:
@@ -92,13 +126,3 @@ class Record:
         """All that the last step said."""
         said: dict[str, Any] = {name: view.copy() for name, view in self._said.items()}
         return Estimate(**said | {"ok": said["ok"] != 0}, trace=None)
-
-
-def _views(ffi: Any, struct: Any, fields: list[Field], dtype: np.dtype) -> dict[str, np.ndarray]:
-    """Arrays over the members of a struct."""
-    views = {}
-    for field in fields:
-        kind = dtype if field.kind == "real" else np.dtype(np.intc)
-        buffer = ffi.buffer(ffi.addressof(struct, field.name), field.size * kind.itemsize)
-        views[field.name] = np.frombuffer(buffer, kind).reshape(field.shape)
-    return views

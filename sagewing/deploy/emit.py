@@ -141,6 +141,17 @@ class Writer:
             return text, TIGHT
         return _chosen(node.op, self._named(a), self._named(b)), 1
 
+    def named(self, node: Node) -> str:
+        """A number that is computed already, under a name that later statements do not touch."""
+        if node.op == "elem" and node.args[0].op == "input":
+            name = self._names.get(node)
+            if name is None:
+                name = self._name(node)
+                text = self._operand(node, 0)
+                self._line(1, f"const {C_TYPE[node.kind]} {name} = {text};")
+            return name
+        return self._named(node)
+
     def _named(self, node: Node) -> str:
         """A number under a name, as it is written more than once."""
         text, binding = self._text.get(node, ("", TIGHT))
@@ -160,11 +171,12 @@ class Writer:
                 return f"{self._name(vector)}_{node.attr}"
             if vector.op == "input" and vector.attr.is_number:
                 return vector.attr.name
-            return f"{self._vector(vector)}[{node.attr}]"
+            return f"{self.vector(vector)}[{node.attr}]"
         text, own = self._text[node]
         return text if own >= binding else f"({text})"
 
-    def _vector(self, node: Node) -> str:
+    def vector(self, node: Node) -> str:
+        """The C name of an array."""
         if node in self._pending:
             self._write_loop(node, self._pending.pop(node))
         if node.op == "input":
@@ -183,7 +195,7 @@ class Writer:
             n = table.attr[0][1]
             self.used.add("sw_matvec")
             self.operations += 2 * rows * n
-            start = f"{self._vector(vector)} + {offset}" if offset else self._vector(vector)
+            start = f"{self.vector(vector)} + {offset}" if offset else self.vector(vector)
             self._line(depth, f"sw_real {name}[{rows}];")
             matrix = self._tables.name(table, columns=True)
             self._line(depth, f"sw_matvec({matrix}, {start}, {name}, {rows}, {n});")
@@ -205,7 +217,7 @@ class Writer:
             elif offset is None:
                 entries.append(self._operand(arg, TIGHT))
             else:
-                entries.append(_entry(self._vector(arg), offset))
+                entries.append(_entry(self.vector(arg), offset))
         self._uses(OPERATIONS[op].text)
         return OPERATIONS[op].text.format(*entries)
 
@@ -256,15 +268,10 @@ class Writer:
         if not target.endswith("[]"):
             return [f"{target} = {self.text(values[0])};"]
         array = target[:-2]
-        first = values[0]
-        if len(values) > 1 and first.op == "elem" and first.args[0].op != "branch":
-            vector, offset = first.args[0], first.attr
-            if all(
-                v.op == "elem" and v.args == (vector,) and v.attr == offset + i
-                for i, v in enumerate(values)
-            ):
-                entry = _entry(self._vector(vector), offset)
-                return [f"for (int i = 0; i < {len(values)}; ++i) {array}[i] = {entry};"]
+        vector = in_order(values)
+        if vector is not None:
+            entry = _entry(self.vector(vector), values[0].attr)
+            return [f"for (int i = 0; i < {len(values)}; ++i) {array}[i] = {entry};"]
         return [f"{array}[{i}] = {self.text(value)};" for i, value in enumerate(values)]
 
     def _uses(self, text: str) -> None:
@@ -273,6 +280,18 @@ class Writer:
     def _line(self, depth: int, text: str) -> None:
         self._depth = depth
         self.lines.append("    " * depth + text)
+
+
+def in_order(values: Sequence[Node]) -> Node | None:
+    """The C array of which these are entries, one after the other."""
+    first = values[0]
+    if len(values) == 1 or first.op != "elem" or first.args[0].op == "branch":
+        return None
+    ordered = all(
+        v.op == "elem" and v.args == first.args and v.attr == first.attr + i
+        for i, v in enumerate(values)
+    )
+    return first.args[0] if ordered else None
 
 
 def _chosen(op: str, a: str, b: str) -> str:

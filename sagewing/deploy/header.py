@@ -3,6 +3,7 @@
 import inspect
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sagewing.deploy.emit import C_TYPE, Cost
 from sagewing.deploy.program import Field, Program
 
 NAME = "sagewing_filter"
+CALLING = Path(__file__).parent / "calling" / "records.c"  # and .h: what Python calls
 MEANING = {
     "x": "the state",
     "P": "its covariance, row by row",
@@ -81,9 +83,11 @@ def header(made: Program, filt: Any, costs: dict[str, Cost], table: int, dtype: 
 
 
 def declarations(made: Program, dtype: np.dtype) -> str:
-    """The types and the functions, as cffi reads them."""
+    """The types and the functions, as cffi reads them; also those of `calling/records.h`."""
     real = "double" if dtype == np.float64 else "float"
-    return f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n{PROTOTYPES}"
+    sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
+    types = f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n"
+    return sizes + types + PROTOTYPES + CALLING.with_suffix(".h").read_text()
 
 
 def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:

@@ -19,6 +19,14 @@ static inline sw_real sw_min(sw_real a, sw_real b) { return a < b || a != a ? a 
     "sw_sign": """
 static inline sw_real sw_sign(sw_real a) { return a > 0 ? C(1.0) : a < 0 ? C(-1.0) : a; }
 """,
+    "sw_all_finite": """
+static int sw_all_finite(const sw_real *a, int n)
+{
+    int bad = 0;
+    for (int i = 0; i < n; ++i) bad |= !(a[i] - a[i] == 0);
+    return !bad;
+}
+""",
     "sw_to_int": """
 /* Truncated; zero for what is not a number, the nearest int for what is too large. */
 static inline int sw_to_int(sw_real a)

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy import ndarray
 
-from sagewing.deploy.compiled import CompiledFilter, Record
+from sagewing.deploy.compiled import Record, compiled
 from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
@@ -38,6 +38,7 @@ class Online:
             raise InputError(f'backend must be "auto", "c" or "jax"; got {backend!r}.')
         self._filt, self._backend, self._real = filt, backend, real_dtype()
         self._nothing = np.full(filt.n_z, np.nan, self._real)
+        self._shape = self._nothing.shape
         self._start = filt.init(*checks.start(filt.n_x, x0, P0, ()))
         self._engine: Record | _Jitted | None = None
         self._n_u = 0
@@ -63,20 +64,25 @@ class Online:
         Float[Array | np.ndarray, "n_x n_x"],
     ]:
         """The estimate `dt` seconds after the last one; `z=None` says that nothing was measured."""
-        seen = self._nothing if z is None else _array("z", z, self._real)
-        if seen.shape != self._nothing.shape:
-            raise InputError(
-                f"z must have shape {self._nothing.shape}, as R0 says; got {seen.shape}."
-            )
+        # Written out where it costs: this is called a thousand times a second.
+        real, n_u = self._real, 0
+        if z is None:
+            z = self._nothing
+        elif type(z) is not ndarray or z.dtype is not real:
+            z = _array("z", z, real)
+        if z.shape != self._shape:
+            raise InputError(f"z must have shape {self._shape}, as R0 says; got {z.shape}.")
         if mask is not None:
-            seen = _masked(seen, mask)
+            z = _masked(z, mask)
         if type(dt) is not float or not 0.0 <= dt < math.inf:
-            dt = _seconds(dt, self._real)
+            dt = _seconds(dt, real)
         if u is not None:
-            u = _array("u", u, self._real)
-        if self._engine is None or (0 if u is None else u.size) != self._n_u:
+            if type(u) is not ndarray or u.dtype is not real:
+                u = _array("u", u, real)
+            n_u = u.size
+        if n_u != self._n_u or self._engine is None:
             self._engine = self._compiled(u)
-        return self._engine.step(seen, u, dt)
+        return self._engine.step(z, u, dt)
 
     def _compiled(self, u: np.ndarray | None) -> "Record | _Jitted":
         """The filter for inputs of this size, going on from where it is."""
@@ -86,7 +92,7 @@ class Online:
         if self._backend == "jax":
             return _Jitted(self._filt, state)
         try:
-            return Record(_in_c(self._filt, self._n_u, self._real), state)
+            return Record(compiled(self._filt, self._n_u, self._real), state)
         except NotInC as error:
             if self._backend == "c":
                 raise InputError(str(error)) from None
@@ -130,23 +136,6 @@ def _jitted(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]]:
     return step
 
 
-def _in_c(filt: Any, n_u: int, real: np.dtype) -> CompiledFilter:
-    """The compiled filter; equal filters of a process share one."""
-    arrays, static = eqx.partition(filt, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in leaves)
-    return _shared(static, structure, numbers, n_u, real)
-
-
-@lru_cache(maxsize=64)
-def _shared(
-    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype
-) -> CompiledFilter:
-    leaves = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
-    filt = eqx.combine(jax.tree.unflatten(structure, leaves), static)
-    return CompiledFilter(filt, n_u, real)
-
-
 @lru_cache(maxsize=64)
 def _notice(why: str) -> None:
     """Said once."""
@@ -170,8 +159,6 @@ def _seconds(dt: Any, real: np.dtype) -> float:
 
 
 def _array(name: str, value: Any, dtype: Any) -> np.ndarray:
-    if type(value) is np.ndarray and value.dtype == dtype:
-        return value
     try:
         return np.asarray(value, dtype)
     except (TypeError, ValueError) as error:

@@ -1,0 +1,26 @@
+/* What Python calls, beside the filter itself; cffi reads these lines, too. */
+
+/* One record, step by step: what a step is given waits here, and what it says stays here. */
+typedef struct {
+    sw_real z[SW_NZ];
+    sw_real u[SW_NU + 1];
+    sw_state state;
+    sw_estimate estimate;
+} sw_record;
+
+/* Whole records: what is true of record i at step k stands at i * steps + k. The inputs u and the
+ * durations dt may be shared: then the number of them from one record, or step, to the next is 0. */
+typedef struct {
+    long steps;
+    sw_state *states;
+    sw_estimate *estimates;
+    const sw_real *z;
+    const sw_real *u;
+    long u_record;
+    const sw_real *dt;
+    long dt_record;
+    long dt_step;
+} sw_records;
+
+void sw_record_step(sw_record *record, double dt);
+void sw_records_run(const sw_records *records, long first, long last);

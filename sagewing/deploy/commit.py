@@ -1,0 +1,54 @@
+"""The end of a step in C: the new numbers become the state, but only if all of them are finite.
+
+No step may leave behind what later steps cannot recover from.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sagewing.deploy.emit import Writer, in_order
+from sagewing.deploy.graph import Node
+from sagewing.deploy.program import Field
+
+# So many numbers are tested in one sum: in a longer one each would wait for those before it.
+TOGETHER = 8
+
+
+class Commit(NamedTuple):
+    """Whether to keep the new state, and the statements that do."""
+
+    test: str
+    stores: list[str]
+
+
+def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[Node]]) -> Commit:
+    """What makes `values` the fields of the state; whatever they stand on has its name already.
+
+    A field that stays as it was needs neither store nor test.
+    """
+    stores: list[str] = []
+    numbers: dict[str, None] = {}
+    tests: list[str] = []
+    for field, nodes in zip(fields, values, strict=True):
+        array = in_order(nodes)
+        if array is not None and array.op == "input":
+            if array.attr.name == f"s->{field.name}" and nodes[0].attr == 0:
+                continue
+        elif array is not None:
+            name = writer.vector(array) + (f" + {nodes[0].attr}" if nodes[0].attr else "")
+            writer.used.add("sw_all_finite")
+            tests.append(f"sw_all_finite({name}, {field.size})")
+            stores.append(f"memcpy(state->{field.name}, {name}, sizeof state->{field.name});")
+            continue
+        for i, node in enumerate(nodes):
+            text = writer.named(node)
+            stores.append(
+                f"state->{field.name}" + (f"[{i}]" if field.shape else "") + f" = {text};"
+            )
+            if field.kind == "real" and node.op != "const":
+                numbers[text] = None
+    names = list(numbers)
+    for i in range(0, len(names), TOGETHER):
+        zero = " + ".join(f"«0.0» * {name}" for name in names[i : i + TOGETHER])
+        tests.append(f"(«0.0» == {zero})")
+    return Commit("\n                     & ".join(tests) or "1", stores)
