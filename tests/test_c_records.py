@@ -39,9 +39,7 @@ def test_C_gives_the_numbers_of_JAX(batch):
     mask = RNG.random((*batch, T)) > 0.2
     x0 = X0 + RNG.normal(size=(*batch, 3))
     dt = np.full((*batch, T), 0.01) + 0.001 * RNG.random((*batch, T))
-    by_jax, by_c = (
-        sw.run(lorenz(), x0, P0, z, dt=dt, mask=mask, backend=b) for b in ("jax", "c")
-    )
+    by_jax, by_c = (sw.run(lorenz(), x0, P0, z, dt=dt, mask=mask, backend=b) for b in ("jax", "c"))
     same(by_jax, by_c)
 
 

@@ -78,6 +78,8 @@ class TrainFlight:
     """standard deviations beyond which a channel is not heard; 3 for ndr, none for ndr-paper"""
     nominal: Path | None = None
     """where ndr's own noise begins: a folder that `sagewing tune flight` wrote"""
+    learn_nominal: bool = True
+    """learn on ndr's own noise, or keep it where it begins and learn to adapt it only"""
     bounds: tuple[float, float] = FlightTraining.bounds
     """range of q and r, as factors of their base"""
     features: FeatureName = "whitened"
@@ -110,9 +112,12 @@ class TrainFlight:
             bounds=self.bounds,
             gain_noise=self.gain_noise or ("posterior" if self.filter == "ndr" else "prior"),
             gate=GATE if self.gate is None and self.filter == "ndr" else self.gate,
+            learn_nominal=self.learn_nominal,
         )
         if self.nominal is not None:
             setup = replace(setup, **self._nominal(self.nominal))
+        if not self.learn_nominal and self.filter != "ndr":
+            raise InputError("--no-learn-nominal goes with --filter ndr.")
         seeds = list(range(self.seed, self.seed + self.seeds))
         setup, flights = prepared(setup, self.data, self.without_pose)
         fit(

@@ -79,7 +79,8 @@ class FlightTraining:
 
     The schedule and the degradation are the paper's; `ndr-paper` is its filter, and `ndr` ours: it
     starts from tuned noise, which it learns on, and its gain uses the r of the same step, behind a
-    gate; a window counts by the root of its loss.
+    gate; a window counts by the root of its loss. Without `learn_nominal` it keeps that noise, and
+    all that it learns is to adapt it.
     `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
     takes over; the paper has none. The curriculum's windows are cut to `shortest` and `longest`.
     """
@@ -101,6 +102,7 @@ class FlightTraining:
     gate: float | None = GATE
     nominal_q: tuple[float, ...] = tuple(Q0)
     nominal_r: tuple[tuple[float, ...], ...] = tuple(tuple(row) for row in R0)
+    learn_nominal: bool = True
 
 
 class Learner(NamedTuple):
@@ -189,6 +191,8 @@ def train_flight(
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
             drawn = draw(key, joined, setup, steps)
+            if isinstance(learned, Policy) and not setup.learn_nominal:
+                learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_kept)
             filt = learner.build(model, learned)
             weight = setup.aux_weight
             return pose_loss(filt, drawn, P0, joined.dt, weight, window=setup.window_loss)
@@ -205,6 +209,11 @@ def train_flight(
         resume=resume,
         report=report,
     )
+
+
+def _kept(nominal: Noise) -> Noise:
+    """Noise that a descent leaves as it is."""
+    return jax.tree.map(jax.lax.stop_gradient, nominal)
 
 
 def check_flights(setup: FlightTraining, flights: Sequence[Flight]) -> None:
@@ -254,5 +263,6 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
             "gain_noise": setup.gain_noise,
             "gate": setup.gate,
             "nominal": {"q": setup.nominal_q, "r": setup.nominal_r},
+            "learn_nominal": setup.learn_nominal,
         }
     return plain
