@@ -165,9 +165,9 @@ def test_it_asks_nobody_for_memory(sources):
 
 
 def test_no_step_allocates(sources):
-    folder = sources["flight"]
+    folder = sources["ndr"]
     run(folder, "gcc", "-DCOUNT", "-O1", f"{NAME}.c", "torment.c", "-o", "counted", "-lm")
-    run(folder, "./counted", "2000")
+    run(folder, "./counted", "20000")
 
 
 def test_the_same_filter_gives_the_same_bytes(sources):

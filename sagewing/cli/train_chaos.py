@@ -12,6 +12,8 @@ from sagewing.sim.chaos import Q_BASE, R_BASE
 from sagewing.train import Schedule
 from sagewing.train.chaos import ChaosTraining, settings, train_chaos
 
+DECAY = (0.6, 0.8, 0.9)
+
 
 @dataclass(frozen=True)
 class TrainChaos:
@@ -42,6 +44,8 @@ class TrainChaos:
     """measurements in a record"""
     learning_rate: float = 1e-3
     """of Adam"""
+    decay: bool = False
+    """let it fall to a third at 60%, 80% and 90% of the epochs"""
     clip_norm: float = 0.5
     """largest norm of a gradient"""
     aux_weight: float = 0.1
@@ -69,7 +73,14 @@ class TrainChaos:
             architecture=Architecture(
                 n_x=len(Q_BASE), n_z=len(R_BASE), features=self.features, depth=self.depth
             ),
-            schedule=Schedule(self.epochs, self.learning_rate, self.clip_norm),
+            schedule=Schedule(
+                self.epochs,
+                self.learning_rate,
+                self.clip_norm,
+                decay=tuple((round(share * self.epochs), 1 / 3) for share in DECAY)
+                if self.decay
+                else (),
+            ),
             steps=self.steps,
             batch=self.batch,
             aux_weight=self.aux_weight,
