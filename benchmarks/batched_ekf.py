@@ -1,7 +1,9 @@
-"""A thousand Lorenz records of 600 steps: sagewing's filters against dynamax's EKF.
+"""A thousand Lorenz records of 600 steps: sagewing's filters, on JAX and on C, against dynamax's EKF.
 
 Same data, same f and h with automatic Jacobians, one run. Usage: python benchmarks/batched_ekf.py
 """
+
+from functools import partial
 
 import jax
 from dynamax_ekf import dynamax_ekf
@@ -21,11 +23,14 @@ def main() -> None:
     filters = {
         "sagewing EKF": sw.EKF(model, Q_BASE, R_BASE),
         "sagewing Sage-Husa": sw.SageHusa(model, Q_BASE, R_BASE),
-        "sagewing NDR-SHKF (3 layers)": sw.NDRSageHusa(model, Q_BASE, R_BASE, policy),
+        "sagewing NDR-SHKF": sw.NDRSageHusa(model, Q_BASE, R_BASE, policy),
     }
     contenders = {"dynamax EKF": dynamax_ekf(model, records)}
     for name, filt in filters.items():
         contenders[name] = lambda filt=filt: sw.run(filt, x0, P0, z, dt=DT)[:-1]
+        contenders[f"{name}, C"] = lambda filt=filt: sw.run(filt, x0, P0, z, dt=DT, backend="c")[
+            :-1
+        ]
     seconds = race(contenders)
     show(f"{RUNS} x {STEPS} steps, time for each step", seconds, "dynamax EKF", RUNS * STEPS)
 

@@ -1,4 +1,4 @@
-"""Whole records on C: the numbers of JAX, whatever is shared by the batch and whatever is missing."""
+"""Whole records on C: the numbers of JAX, whatever the batch shares and whatever is missing."""
 
 import jax
 import numpy as np

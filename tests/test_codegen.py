@@ -167,7 +167,7 @@ def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
 
 @pytest.mark.parametrize(
     ("system", "name"),
-    [("lorenz", "ekf"), ("lorenz", "ndr"), ("radar", "sage-husa")],
+    [("lorenz", "ekf"), ("lorenz", "ndr"), ("radar", "sage-husa"), ("quadrotor", "gated")],
 )
 def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
     made, expected, _ = both(system, name, np.float32, folder, 60)
