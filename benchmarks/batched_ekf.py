@@ -1,9 +1,8 @@
-"""A thousand Lorenz records of 600 steps: sagewing's filters, on JAX and on C, against dynamax's EKF.
+"""A thousand Lorenz records of 600 steps: our filters, on JAX and on C, and dynamax's EKF.
 
 Same data, same f and h with automatic Jacobians, one run. Usage: python benchmarks/batched_ekf.py
 """
 
-from functools import partial
 
 import jax
 from dynamax_ekf import dynamax_ekf
