@@ -14,6 +14,7 @@ import pytest
 import sagewing as sw
 from sagewing.bench.chaos import FILTERS, build
 from sagewing.cli import demo, train_flight
+from sagewing.cli.commands import COMMANDS, GROUPS
 from sagewing.cli.main import main
 from sagewing.flights import dataset
 from sagewing.models import QDRONE
@@ -193,15 +194,29 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(t
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_every_command_shows_an_example(capsys):
-    known = {"bench": ["chaos", "flight", "transfer"], "train": ["chaos", "flight"]}
-    known["tune"] = known["train"]
-    commands = [["demo"], *([c] for c in known), *([c, d] for c, ds in known.items() for d in ds)]
-    for command in commands:
-        with pytest.raises(SystemExit) as exit:
-            main([*command, "--help"])
-        assert exit.value.code == 0
-        assert f"Example: sagewing {command[0]}" in capsys.readouterr().out
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_an_example(name, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main([*name.split(), "--help"])
+    assert exit.value.code == 0
+    assert f"Example: sagewing {name}" in capsys.readouterr().out
+
+
+def test_the_first_screen_names_every_command_in_80_columns_without_JAX():
+    show = "import sys; from sagewing.cli.main import main\n"
+    show += "try: main(['--help'])\nexcept SystemExit: sys.exit('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    assert all(name in done.stdout for name in COMMANDS)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_names_its_commands(group, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main([group, "--help"])
+    assert exit.value.code == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in COMMANDS if name.startswith(group))
 
 
 def test_an_unknown_command_or_option_exits_with_2():
