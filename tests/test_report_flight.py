@@ -13,7 +13,7 @@ import sagewing as sw
 from sagewing.bench.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
 from sagewing.flights import Flight, dataset, identify
 from sagewing.flights.records import IMU, Record
-from sagewing.report import flight, flight_figures
+from sagewing.report import angles, flight, flight_figures
 from sagewing.report.style import COLOURS, LABELS
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights"
@@ -149,10 +149,10 @@ def test_figures_are_drawn_of_flights_of_several_lengths(tmp_path):
 
 def test_an_angle_stays_near_the_truth_and_within_half_a_turn_where_that_goes_round():
     truth = np.linspace(3.0, 3.4, 50)
-    near = flight_figures._angle_near(truth - 2 * np.pi + 0.1, truth)
+    near = angles.angle_near(truth - 2 * np.pi + 0.1, truth)
     np.testing.assert_allclose(near, truth + 0.1, atol=1e-5)
     round_and_round = np.linspace(0.0, 20.0, 500)
-    wrapped = flight_figures._angle_near(round_and_round, round_and_round)
+    wrapped = angles.angle_near(round_and_round, round_and_round)
     assert np.nanmax(np.abs(wrapped)) <= np.pi + 1e-6
     assert np.isnan(wrapped).sum() == 3
 
