@@ -94,7 +94,7 @@ def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, 
     assert {r["scenario"] for r in result["rows"]} == {"baseline", "disturbance", "denial"}
     assert all(r.keys() >= FLIGHT_ROW for r in result["rows"] if r["noise"] is not None)
     page = (tmp_path / "d" / "report.html").read_text()
-    assert page.count('src="data:image/png;base64,') == 3
+    assert page.count('src="data:image/png;base64,') == 1
     assert not re.search(r"""(?:src|href)=["'](?!data:)|url\(|@import""", page)
     assert "NDR-SHKF" in page
     assert (tmp_path / "d" / "overview.png").read_bytes().startswith(b"\x89PNG")

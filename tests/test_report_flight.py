@@ -13,7 +13,7 @@ import sagewing as sw
 from sagewing.bench.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
 from sagewing.flights import Flight, dataset, identify
 from sagewing.flights.records import IMU, Record
-from sagewing.report import angles, flight, flight_figures
+from sagewing.report import angles, flight, flight_figures, page_table
 from sagewing.report.style import COLOURS, LABELS
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights"
@@ -81,7 +81,7 @@ def test_every_table_has_every_filter_and_marks_the_best():
     assert "| denial | NDR-SHKF | **0.500** |" in markdown
     assert r"NDR-SHKF & $\mathbf{0.500}$" in flight.latex(ROWS)
     assert "IMU alone & -- & --" in flight.latex(ROWS)
-    assert "<td>NDR-SHKF</td><td><b>0.500</b></td>" in flight.html(ROWS)
+    assert "</i>NDR-SHKF</td><td><b>0.500</b></td>" in page_table.html(ROWS)
 
 
 def test_every_filter_of_the_benchmark_has_a_name_and_a_colour_of_its_own():

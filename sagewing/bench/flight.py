@@ -193,12 +193,12 @@ def estimate(filt: Any, records: Record, dt: float) -> Estimates:
         S = pose_covariance(said.x, said.P)
         error = nees(said.x, S, position, quaternion)
         nis = jnp.where(jnp.any(arrived, axis=0), said.nis, jnp.nan)
-        return state, Estimates(said.x, error, said.q, said.r, said.d, pose_std(S), nis)
+        return state, (said.x, error, said.q, said.r, said.d, pose_std(S), nis)
 
     _, made = jax.lax.scan(
         step, filt.init(records.x0.T, P), (z, u, arrived, position, quaternion), length=steps
     )
-    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made)
+    return Estimates(*jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made))
 
 
 def score(made: Estimates, records: Record, i: int, steps: int, window: slice) -> dict[str, float]:

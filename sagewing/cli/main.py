@@ -16,6 +16,7 @@ from sagewing.cli.bench_transfer import BenchTransfer
 from sagewing.cli.demo import Demo
 from sagewing.cli.export import Export
 from sagewing.cli.fly import Fly
+from sagewing.cli.report import Report
 from sagewing.cli.train_chaos import TrainChaos
 from sagewing.cli.train_flight import TrainFlight
 from sagewing.cli.tune_chaos import TuneChaos
@@ -64,6 +65,7 @@ Command = (
     ]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Fly, tyro.conf.subcommand("fly")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
 )
 
 

@@ -17,12 +17,31 @@ COLUMNS = 600  # of a heat map
 NIS_WINDOW_S = 1.0  # over which NIS is averaged
 NORMAL_975 = 1.959964  # of the standard normal distribution
 
+# The arrays of a drawing: how many rows (None: as many as there are channels) and whose length.
+SHARED = {
+    "t": (1, "t"),
+    "heat/t": (1, "heat/t"),
+    "path/t": (1, "path/t"),
+    "nis/low": (1, "t"),
+    "nis/high": (1, "t"),
+}
+OF_ONE = {
+    "position": (3, "t"),
+    "angles": (3, "t"),
+    "position_std": (3, "std"),
+    "angles_std": (3, "std"),
+    "path": (3, "path/t"),
+    "error": (2, "t"),
+    "nis": (1, "t"),
+    **dict.fromkeys(("q", "r", "d"), (None, "heat/t")),
+}
+
 
 @dataclass(frozen=True)
 class Drawing:
     """Arrays by name, time last, and what is not a number: a plain JSON object.
 
-    `t`, `truth/*`, `measured/*`, `nis/*`, and for the i-th filter `i/*`: see `drawing_of`.
+    Those of `SHARED`, and those of `OF_ONE` under `truth/`, `measured/`, and `i/` for filter i.
     """
 
     about: dict[str, Any]

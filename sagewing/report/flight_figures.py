@@ -12,7 +12,6 @@ from sagewing.flights.records import POSE
 from sagewing.models.quadrotor import Q, R
 from sagewing.report.angles import angle_near, euler
 from sagewing.report.figures import new_figure
-from sagewing.report.page import Picture
 from sagewing.report.style import COLOURS, LABELS, SCENARIOS
 
 LEARNED = ("ndr", "ndr-paper")  # the first that is there is shown in full
@@ -148,37 +147,6 @@ def overview(comparisons: Sequence[Comparison], path: Path, record: int = 0) -> 
         axes[1, 0].set_ylabel("position error [m]")
         axes[2, 0].set_ylabel("attitude error [deg]")
         _legend_below(figure, axes[1, 0])
-
-
-def gallery(comparisons: Sequence[Comparison], folder: Path) -> list[Picture]:
-    """The figures of a page about all scenarios; one record of the last is shown in full."""
-    last = comparisons[-1]
-    made = [
-        Picture(
-            "At a glance",
-            "Above: one flight from above, with the part in which the pose is worse or missing. "
-            "Below: the error at every time, mean over all flights and noise draws and over 0.1 s.",
-            folder / "overview.png",
-        ),
-        Picture(
-            "One flight",
-            "Dots are what was measured; a filter that leaves the panel is lost for that time.",
-            folder / f"tracking-{last.scenario}.png",
-        ),
-    ]
-    overview(comparisons, made[0].path)
-    tracking(last, made[1].path)
-    if _learned(last):
-        made.append(
-            Picture(
-                "What the learned filter does",
-                "The variances that it holds in the same flight, and the weight d_k that it gives "
-                "to the newest evidence about each of them.",
-                folder / f"adaptation-{last.scenario}.png",
-            )
-        )
-        adaptation(last, made[2].path)
-    return made
 
 
 def _from_above(axis: Any, comparison: Comparison, record: int) -> None:

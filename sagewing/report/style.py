@@ -1,5 +1,7 @@
 """Names and colours of filters: the same everywhere."""
 
+import colorsys
+
 LABELS = {
     "truth": "truth",
     "ekf": "EKF",
@@ -53,3 +55,25 @@ SCENARIOS = {
     "disturbance": "Disturbance: noisier pose for 2 s",
     "denial": "Denial: no pose for 2 s",
 }
+OTHERS = ("#4C78A8", "#B279A2", "#72B7B2", "#9D755D", "#BAB0AC")  # for names not in the list
+PAPER_DARK = 0.3  # a colour with less lightness than this is not seen on a dark page
+
+
+def label(name: str) -> str:
+    """A filter's name for people; a name that is not known stands for itself."""
+    return LABELS.get(name, name)
+
+
+def light(name: str) -> str:
+    """A filter's colour on a light page."""
+    return COLOURS.get(name) or OTHERS[sum(name.encode()) % len(OTHERS)]
+
+
+def dark(name: str) -> str:
+    """The same hue on a dark page: what is too dark there becomes as light as it was dark."""
+    red, green, blue = (int(light(name)[i : i + 2], 16) / 255.0 for i in (1, 3, 5))
+    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
+    if lightness < PAPER_DARK:
+        lightness = 0.95 - lightness
+    bright = colorsys.hls_to_rgb(hue, lightness, saturation)
+    return "#" + "".join(f"{round(255 * part):02X}" for part in bright)

@@ -7,14 +7,15 @@ const DECADES = 8; // below the greatest that a colour scale reaches down
 class HeatPanel extends TimePanel {
   // field: "q", "r" or "d"; channels: [{ name, unit }], one a row
   constructor(parent, options) {
-    super(parent, { ...options, margin: HEAT_MARGIN, height: HEAT_MARGIN.top + HEAT_MARGIN.bottom + 60 });
+    super(parent, { ...options, margin: HEAT_MARGIN, height: 100, paperHeight: Infinity });
+    this.options = options;
     this.field = options.field;
     this.channels = options.channels;
     this.figure = this.canvas.parentElement;
   }
 
   get noise() {
-    return view.chosen === null ? null : array(`${view.chosen}/${this.field}`);
+    return view.followed === null ? null : array(`${view.followed}/${this.field}`);
   }
 
   get relative() {
@@ -26,9 +27,15 @@ class HeatPanel extends TimePanel {
     return this.relative ? values[column] / values[0] : values[column];
   }
 
+  drawCursor() {
+    if (this.noise) super.drawCursor();
+  }
+
   drawWhole() {
     this.figure.hidden = !this.noise;
     if (!this.noise) return;
+    const unit = this.relative ? "as a multiple of its first value" : this.options.unit;
+    this.about.textContent = `${this.options.about}, ${unit}; logarithmic colours`;
     this.height = HEAT_MARGIN.top + HEAT_MARGIN.bottom + ROW * this.noise.length;
     super.drawWhole();
   }

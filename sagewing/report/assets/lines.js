@@ -30,18 +30,20 @@ class LinePanel extends TimePanel {
       if (band) this.fill(context, colours.muted, 0.2, band.low, band.high);
       if (goal !== undefined) this.goal(context, colours, goal);
       if (this.options.dots && !view.hidden.has("measured")) this.dots(context, colours);
-      if (view.bands) this.curves.forEach((curve) => this.bandOf(context, colours, curve));
-      this.curves.forEach((curve) => this.curve(context, colours, curve));
+      const ordered = ["truth", ...visibleTracks()].map((key) => this.curves.find((c) => c.key === key));
+      const shown = ordered.filter(Boolean);
+      shown.filter(banded).forEach((curve) => this.bandOf(context, colours, curve));
+      shown.forEach((curve) => this.curve(context, colours, curve));
     });
   }
 
   // The truth, or else most of what the filters say, decides: one that is lost may leave the plot.
   range() {
     const truth = this.options.curves.find((curve) => curve.key === "truth");
-    const base = truth ? extent([truth], this.rows, false) : this.most();
+    const base = truth ? extent([truth], this.rows) : this.most();
     if (!base) return [-1, 1];
     const around = Math.max(base[1] - base[0], this.options.least);
-    const said = extent(this.curves, this.rows, view.bands) ?? base;
+    const said = extent(this.curves, this.rows) ?? base;
     let low = Math.max(Math.min(said[0], base[0]), base[0] - 0.7 * around);
     let high = Math.min(Math.max(said[1], base[1]), base[1] + 0.7 * around);
     const missing = Math.max(0, this.options.least - (high - low)) / 2;
@@ -76,11 +78,24 @@ class LinePanel extends TimePanel {
     context.fillStyle = colours.muted;
     context.strokeStyle = colours.grid;
     context.lineWidth = 1;
+    if (this.options.log) this.minorLines(context, low, high);
     for (const value of found) {
       const y = Math.round(this.toY(value)) + 0.5;
       line(context, left, y, right, y);
       context.fillText(this.options.log ? logText(value) : tickText(value, step), left - 6, y);
     }
+  }
+
+  // A logarithmic axis is recognised by its crowding lines.
+  minorLines(context, low, high) {
+    context.globalAlpha = 0.6;
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
+      for (let m = 2; m < 10; m++) {
+        const y = this.toY(m * 10 ** power);
+        if (y > this.box.top && y < this.box.bottom) line(context, this.box.left, y, this.box.right, y);
+      }
+    }
+    context.globalAlpha = 1;
   }
 
   goal(context, colours, value) {
@@ -93,11 +108,12 @@ class LinePanel extends TimePanel {
   dots(context, colours) {
     const [first, last] = this.rows;
     const size = last - first > 800 ? 1.4 : 2.4;
+    const toX = this.toX;
     context.fillStyle = colours.dots;
     for (let i = first; i < last; i++) {
       const value = this.options.dots[i];
       if (Number.isNaN(value)) continue;
-      context.fillRect(this.toX(clock[i]) - size / 2, this.toY(value) - size / 2, size, size);
+      context.fillRect(toX(clock[i]) - size / 2, this.toY(value) - size / 2, size, size);
     }
   }
 
@@ -117,9 +133,9 @@ class LinePanel extends TimePanel {
 
   curve(context, colours, { key, values }) {
     const truth = key === "truth";
-    context.strokeStyle = colours.of(key);
-    context.globalAlpha = truth ? 0.45 : 1;
-    context.lineWidth = truth ? 3 : 1.25;
+    context.strokeStyle = colours.pale(key);
+    context.globalAlpha = truth ? 0.5 : 1;
+    context.lineWidth = truth ? 3.5 : strength(key) < 1 ? 0.9 : 1.2;
     context.lineJoin = "round";
     context.beginPath();
     const toX = this.toX;
@@ -133,10 +149,8 @@ class LinePanel extends TimePanel {
   }
 
   bandOf(context, colours, { key, values, std }) {
-    if (!std) return;
     const away = (sign) => values.map((v, i) => v + sign * SIGMAS * stdAt(std, i, values.length));
-    const alpha = visibleTracks().length > 3 ? 0.08 : 0.14;
-    this.fill(context, colours.of(key), alpha, away(-1), away(1));
+    this.fill(context, colours.of(key), view.bands === "all" ? 0.09 : 0.2, away(-1), away(1));
   }
 
   fill(context, colour, alpha, low, high) {
@@ -171,15 +185,23 @@ class LinePanel extends TimePanel {
 
 const nameOf = (key) => (key === "truth" ? "truth" : scene.tracks[key].label);
 
-// The least and the greatest of curves between two rows, with or without their bands.
-function extent(curves, [first, last], bands) {
+// Many bands over each other say nothing: one at a time, unless all are asked for.
+function banded({ key, std }) {
+  if (!std || view.bands === "none") return false;
+  return view.bands === "all" || key === (view.lit ?? view.followed);
+}
+
+// The least and the greatest of curves between two rows, with the bands that are drawn.
+function extent(curves, [first, last]) {
   let low = Infinity;
   let high = -Infinity;
-  for (const { values, std } of curves) {
+  for (const curve of curves) {
+    const { values } = curve;
+    const std = banded(curve) ? curve.std : null;
     for (let i = first; i < last; i++) {
       const value = values[i];
       if (Number.isNaN(value)) continue;
-      const spread = (bands && std && SIGMAS * stdAt(std, i, values.length)) || 0;
+      const spread = (std && SIGMAS * stdAt(std, i, values.length)) || 0;
       if (value - spread < low) low = value - spread;
       if (value + spread > high) high = value + spread;
     }

@@ -55,38 +55,35 @@ function nisPanel(parent, height) {
 // With a truth the errors stand beside the paths, without one the consistency does.
 function firstPanels(parent) {
   const side = element("div", { class: "stack" });
-  new SpacePanel(parent, (width) => (narrow() ? Math.min(width, 340) : hasTruth ? 446 : 300));
+  new SpacePanel(parent, (width) => (hasTruth && !narrow() && width > 400 ? 456 : Math.min(width, 300)));
   parent.append(side);
-  if (hasTruth) errorPanels(side, 190);
+  if (hasTruth) errorPanels(side, 202);
   else nisPanel(side, 300);
 }
 
 function heatPanels(parent) {
-  const has = (i) => ["q", "r", "d"].some((field) => array(`${i}/${field}`));
-  const able = [...scene.tracks.keys()].filter(has);
-  if (!able.length) return;
-  // The one that adapts most is the one to look at: the last with a d.
-  view.chosen = able.findLast((i) => array(`${i}/d`)) ?? able[0];
-  const chooser = element("select", { "aria-label": "Filter whose noise is shown" });
-  for (const i of able) chooser.append(element("option", { value: i }, scene.tracks[i].label));
-  chooser.value = view.chosen;
-  chooser.addEventListener("change", () => {
-    view.chosen = Number(chooser.value);
-    redraw("whole");
-  });
+  const fields = ["q", "r", "d"];
+  const has = (i) => fields.some((field) => array(`${i}/${field}`));
+  if (![...scene.tracks.keys()].some(has)) return;
   const relative = button("relative to the start", () => {
     view.relative = !view.relative;
     relative.setAttribute("aria-pressed", view.relative);
     redraw("whole");
   }, { "aria-pressed": "false" });
-  parent.append(
-    element("div", { class: "heading" }, element("h3", {}, "Noise as the filter holds it:"), chooser, relative),
-  );
-  const say = (field, about) =>
-    new HeatPanel(parent, { name: field, about, field, channels: scene.channels[field] });
-  say("q", "variance of the process noise, SI units, logarithmic");
-  say("r", "variance of the measurement noise, SI units, logarithmic");
-  say("d", "attenuation: 0 keeps the variance, 1 takes the newest; logarithmic");
+  const title = element("h3");
+  parent.append(element("div", { class: "heading" }, title, relative));
+  const update = () => {
+    const name = nameOf(view.followed);
+    title.textContent = `The noise that ${name} believes in${has(view.followed) ? "" : " is constant"}`;
+    relative.hidden = !has(view.followed);
+  };
+  drawers.push({ whole: update, cursor: () => {} });
+  const say = (field, about, unit) =>
+    new HeatPanel(parent, { name: field, about, unit, field, channels: scene.channels[field] });
+  const units = "in the square of the channel's SI unit";
+  say("q", "variance of the process noise", units);
+  say("r", "variance of the measurement noise", units);
+  say("d", "attenuation", "0 keeps the variance, 1 takes the newest");
 }
 
 function legend(parent) {
@@ -97,18 +94,42 @@ function legend(parent) {
     const label = element("span", { class: "label" }, name);
     const made = button(swatch(key), () => toggle(key), { "data-key": key });
     made.append(label);
-    if (typeof key === "number") made.addEventListener("dblclick", () => showAlone(key));
+    if (typeof key === "number") {
+      made.addEventListener("dblclick", () => showAlone(key));
+      made.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && light(key));
+      made.addEventListener("pointerleave", () => light(null));
+    }
     buttons.set(key, made);
     parent.append(made);
   }
-  const bands = button("3σ bands", () => {
-    view.bands = !view.bands;
-    redraw("whole");
-  });
-  parent.append(bands);
   const update = () => {
     for (const [key, made] of buttons) made.setAttribute("aria-pressed", !view.hidden.has(key));
-    bands.setAttribute("aria-pressed", view.bands);
+  };
+  drawers.push({ whole: update, cursor: () => {} });
+}
+
+// The one that adapts most is the one to look at first: the last with a d.
+function follow(parent) {
+  const tracks = [...scene.tracks.keys()];
+  view.followed = tracks.findLast((i) => array(`${i}/d`)) ?? tracks.at(-1) ?? null;
+  if (view.followed === null) return;
+  const about = "The filter whose 3-sigma band and noise are shown";
+  const chooser = element("select", { "aria-label": about, title: about });
+  for (const i of tracks) chooser.append(element("option", { value: i }, scene.tracks[i].label));
+  chooser.value = view.followed;
+  chooser.addEventListener("change", () => {
+    view.followed = Number(chooser.value);
+    redraw("whole");
+  });
+  const next = { one: "all", all: "none", none: "one" };
+  const bands = button("", () => {
+    view.bands = next[view.bands];
+    redraw("whole");
+  }, { title: "3-sigma bands: of one filter, of all, of none" });
+  parent.append(chooser, bands);
+  const update = () => {
+    bands.textContent = `3σ: ${view.bands}`;
+    bands.setAttribute("aria-pressed", view.bands !== "none");
   };
   drawers.push({ whole: update, cursor: () => {} });
 }
@@ -124,8 +145,8 @@ function tools(parent) {
     button("all", showAll, { "aria-label": "Show all seconds", title: "show all seconds" }),
   );
   const update = () => {
-    const span = `${text(view.from, 4)} – ${text(view.to, 4)} s`;
-    range.textContent = view.cursor === null ? span : `t = ${text(view.cursor, 5)} s`;
+    const span = `${view.from.toFixed(2)} – ${view.to.toFixed(2)} s`;
+    range.textContent = view.cursor === null ? span : `t = ${view.cursor.toFixed(3)} s`;
   };
   drawers.push({ whole: update, cursor: update });
 }
@@ -137,12 +158,14 @@ function printing(on) {
 }
 
 legend(place("legend"));
+follow(place("tools"));
 tools(place("tools"));
 firstPanels(place("first"));
 posePanels(place("pose"));
 if (hasTruth) nisPanel(place("rest"), 170);
 heatPanels(place("heat"));
 window.addEventListener("resize", () => redraw("whole"));
+window.addEventListener("scroll", () => redraw("cursor"), { passive: true });
 window.addEventListener("beforeprint", () => printing(true));
 window.addEventListener("afterprint", () => printing(false));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw("whole"));

@@ -5,29 +5,39 @@ const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', 
 
 // A canvas as sharp as the screen; returns its context in CSS pixels.
 function prepared(canvas, width, height) {
-  const ratio = root.classList.contains("printing") ? 3 : Math.min(window.devicePixelRatio || 1, 3);
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  const ratio = onPaper() ? 3 : Math.min(window.devicePixelRatio || 1, 3);
+  const [wide, tall] = [Math.round(width * ratio), Math.round(height * ratio)];
+  // To set the size, even to what it is, allocates anew.
+  if (canvas.width !== wide || canvas.height !== tall) Object.assign(canvas, { width: wide, height: tall });
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.font = FONT;
+  Object.assign(context, { font: FONT, lineWidth: 1, lineCap: "butt", globalAlpha: 1 });
   return context;
 }
 
+const PAPER_WIDTH = 690; // CSS pixels between the margins of A4 and of Letter, nearly
+// When the canvases must be drawn for paper, the page is not yet laid out for it.
+function widthOf(canvas) {
+  if (!onPaper()) return canvas.clientWidth;
+  return canvas.closest(".two, .first") ? PAPER_WIDTH / 2 - 28 : PAPER_WIDTH - 20;
+}
+
 class TimePanel {
-  // `height` in CSS pixels, or a function of the width; `margin` where labels need more room.
-  constructor(parent, { name, about = "", height, margin = MARGIN }) {
+  // `height` in CSS pixels, at most `paperHeight` on paper; `margin` where labels need more room.
+  constructor(parent, { name, about = "", height, paperHeight = 120, margin = MARGIN }) {
     this.name = name;
     this.height = height;
+    this.paperHeight = paperHeight;
     this.margin = margin;
     this.values = element("output", { class: "values", "aria-live": "off" });
     this.label = element("span", { class: "name" }, name);
+    this.about = element("span", { class: "about" }, about);
     const caption = element("figcaption", {}, this.label, this.values);
-    if (about) caption.insertBefore(element("span", { class: "about" }, about), this.values);
+    if (about) this.label.after(this.about);
     this.canvas = element("canvas", { tabindex: "0", role: "img" });
     this.picture = document.createElement("canvas"); // everything but the crosshair
     parent.append(element("figure", {}, caption, this.canvas));
-    drawers.push({ whole: () => this.drawWhole(), cursor: () => this.drawCursor() });
+    drawers.push({ canvas: this.canvas, whole: () => this.drawWhole(), cursor: () => this.drawCursor() });
     listen(this);
   }
 
@@ -44,11 +54,9 @@ class TimePanel {
     return linear(this.box.left, this.box.right, view.from, view.to)(x);
   }
 
-  // Fixed on paper: there the style sheet scales what was drawn for the screen.
   measure() {
-    if (root.classList.contains("printing") && this.width) return;
-    this.width = this.canvas.clientWidth;
-    this.tall = this.height;
+    this.width = widthOf(this.canvas);
+    this.tall = onPaper() ? Math.min(this.height, this.paperHeight) : this.height;
     this.canvas.style.height = `${this.tall}px`;
   }
 
@@ -89,7 +97,7 @@ class TimePanel {
 
   clockTicks(context, colours) {
     const { left, right, bottom, top } = this.box;
-    const found = ticks(view.from, view.to, (right - left) / 80);
+    const found = ticks(view.from, view.to, (right - left) / 60);
     const step = found.length > 1 ? found[1] - found[0] : 1;
     context.fillStyle = colours.muted;
     context.strokeStyle = colours.line;
@@ -114,7 +122,7 @@ class TimePanel {
     context.drawImage(this.picture, 0, 0, this.width, this.tall);
     if (view.selection) this.drawSelection(context, colours);
     this.values.replaceChildren();
-    if (view.cursor === null || root.classList.contains("printing")) return;
+    if (view.cursor === null || onPaper()) return;
     const x = this.toX(view.cursor);
     context.strokeStyle = colours.muted;
     context.setLineDash([3, 3]);

@@ -2,11 +2,12 @@
 
 const HOME = { azimuth: -0.9, elevation: 0.5, zoom: 1 };
 const VIEWS = {
-  "from above": { azimuth: -Math.PI / 2, elevation: Math.PI / 2, zoom: 1 },
-  "from the side": { azimuth: -Math.PI / 2, elevation: 0, zoom: 1 },
+  top: { azimuth: -Math.PI / 2, elevation: Math.PI / 2, zoom: 1 },
+  side: { azimuth: -Math.PI / 2, elevation: 0, zoom: 1 },
   reset: HOME,
 };
 const pathClock = array("path/t");
+const BEYOND = 0.2; // of the box, that a path may leave it by
 
 // What the view must hold: where the truth is, or most of what the filters say.
 function bounds() {
@@ -36,7 +37,7 @@ class SpacePanel {
     }
     caption.append(buttons);
     parent.append(element("figure", {}, caption, this.canvas));
-    drawers.push({ whole: () => this.draw(), cursor: () => this.draw() });
+    drawers.push({ canvas: this.canvas, whole: () => this.draw(), cursor: () => this.draw() });
     this.listen();
   }
 
@@ -57,7 +58,7 @@ class SpacePanel {
     const [ca, sa, ce, se] = [Math.cos(azimuth), Math.sin(azimuth), Math.cos(elevation), Math.sin(elevation)];
     const middle = this.bounds.map(([low, high]) => (low + high) / 2);
     const size = Math.hypot(...this.bounds.map(([low, high]) => high - low));
-    const scale = (0.98 * zoom * Math.min(this.width, 1.35 * this.tall)) / size;
+    const scale = (0.88 * zoom * Math.min(this.width, 1.4 * this.tall)) / size;
     return (x, y, z) => {
       const [a, b, c] = [x - middle[0], y - middle[1], z - middle[2]];
       const right = -sa * a + ca * b;
@@ -67,11 +68,9 @@ class SpacePanel {
   }
 
   draw() {
-    if (!(root.classList.contains("printing") && this.width)) {
-      this.width = this.canvas.clientWidth;
-      this.tall = this.height(this.width);
-      this.canvas.style.height = `${this.tall}px`;
-    }
+    this.width = widthOf(this.canvas);
+    this.tall = this.height(this.width);
+    this.canvas.style.height = `${this.tall}px`;
     if (this.width <= 0) return;
     const context = prepared(this.canvas, this.width, this.tall);
     const colours = theme();
@@ -83,13 +82,16 @@ class SpacePanel {
     const truth = array("truth/path");
     if (truth && !view.hidden.has("truth")) {
       this.shadow(context, colours, project, truth);
-      this.path(context, project, truth, { colour: colours.of("truth"), width: 4, alpha: 0.35 });
     }
     for (const i of visibleTracks()) {
-      this.path(context, project, array(`${i}/path`), { colour: colours.of(i), width: 1.3, alpha: 1 });
+      const style = { colour: colours.pale(i), width: strength(i) < 1 ? 0.8 : 1.3, alpha: 1 };
+      this.path(context, project, array(`${i}/path`), style);
     }
-    if (truth) this.outages(context, colours, project, truth);
-    if (view.cursor !== null && !root.classList.contains("printing")) this.here(context, colours, project);
+    if (truth && !view.hidden.has("truth")) {
+      this.outages(context, colours, project, truth);
+      this.path(context, project, truth, { colour: colours.of("truth"), width: 2, alpha: 0.8 });
+    }
+    if (view.cursor !== null && !onPaper()) this.here(context, colours, project);
   }
 
   floor(context, colours, project) {
@@ -153,7 +155,10 @@ class SpacePanel {
 
   // Faint outside the seconds that the other plots show; broken where a filter is far away.
   path(context, project, [xs, ys, zs], { colour, width, alpha }) {
-    const far = this.bounds.map(([low, high]) => [2 * low - high, 2 * high - low]);
+    const far = this.bounds.map(([low, high]) => {
+      const beyond = BEYOND * (high - low);
+      return [low - beyond, high + beyond];
+    });
     const near = (value, axis) => value >= far[axis][0] && value <= far[axis][1];
     context.strokeStyle = colour;
     context.lineWidth = width;
@@ -173,11 +178,10 @@ class SpacePanel {
     context.globalAlpha = 1;
   }
 
-  // The truth again where the pose was missing, in the colour of the shading.
+  // The truth, where the pose was missing, in the colour of the shading.
   outages(context, colours, project, [xs, ys, zs]) {
-    if (view.hidden.has("truth")) return;
-    context.strokeStyle = colours.shade;
-    context.lineWidth = 14;
+    context.strokeStyle = colours.outage;
+    context.lineWidth = 9;
     context.lineCap = "round";
     for (const [from, to] of scene.outages) {
       context.beginPath();

@@ -1,6 +1,7 @@
 // Colours, which the style sheet decides: light, dark, or for paper.
 
 const root = document.documentElement;
+const onPaper = () => root.classList.contains("printing");
 
 function theme() {
   const style = getComputedStyle(root);
@@ -13,10 +14,21 @@ function theme() {
     grid: colour("grid"),
     paper: colour("paper"),
     shade: colour("shade"),
+    outage: colour("outage"),
     dots: colour("dots"),
     accent: colour("accent"),
-    of: (key) => (key === "truth" ? scene.truth : scene.tracks[key]).colour[dark ? 1 : 0],
+    of: (key) => pairOf(key)[dark ? 1 : 0],
+    // Opaque: two curves over each other must not make the colour of a third.
+    pale: (key) => mixed(pairOf(key)[dark ? 1 : 0], colour("paper"), strength(key)),
   };
+}
+
+const pairOf = (key) => (key === "truth" ? scene.truth : scene.tracks[key]).colour;
+
+function mixed(colour, paper, share) {
+  const part = (hex, k) => parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);
+  const parts = [0, 1, 2].map((k) => Math.round(share * part(colour, k) + (1 - share) * part(paper, k)));
+  return `rgb(${parts.join(" ")})`;
 }
 
 // Viridis, which is even to the eye and to the colour-blind (matplotlib; CC0).
@@ -40,6 +52,6 @@ function element(kind, attributes = {}, ...children) {
 
 function swatch(key) {
   if (key === "measured") return element("i", { class: "swatch points" });
-  const [light, dark] = (key === "truth" ? scene.truth : scene.tracks[key]).colour;
-  return element("i", { class: "swatch", style: `--light-colour:${light};--dark-colour:${dark}` });
+  const [onPaper, onDark] = pairOf(key);
+  return element("i", { class: "swatch", style: `--light-colour:${onPaper};--dark-colour:${onDark}` });
 }

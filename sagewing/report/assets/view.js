@@ -9,12 +9,14 @@ const view = {
   cursor: null, // time under the pointer
   selection: null, // times between which the pointer is being dragged
   hidden: new Set(), // of "truth", "measured", and indices of filters
-  bands: true,
-  chosen: null, // whose q, r and d are shown
+  bands: "one", // whose 3-sigma bands are drawn: of the followed filter, "all", or "none"
+  lit: null, // the filter whose name the pointer is on: the others fade
+  followed: null, // the filter whose band, q, r and d are shown
   relative: false, // q and r as multiples of where they started
 };
 const SHORTEST = 1e-3; // of the whole record, that a zoom may show
-const drawers = []; // { whole, cursor }: functions that draw everything, or what moves with the pointer
+// { whole, cursor }: draw everything, or what moves with the pointer; `canvas` where they draw.
+const drawers = [];
 
 let waiting = null;
 // Many events in one frame draw once.
@@ -26,7 +28,20 @@ function redraw(what) {
 function drawNow() {
   const what = waiting ?? "whole";
   waiting = null;
-  for (const drawer of drawers) drawer[what]();
+  for (const drawer of drawers) {
+    if (drawer.canvas && !onPaper() && !nearScreen(drawer.canvas)) {
+      if (what === "whole") drawer.stale = true;
+    } else {
+      drawer[drawer.stale ? "whole" : what]();
+      drawer.stale = false;
+    }
+  }
+}
+
+// A plot further away is drawn when it is scrolled to.
+function nearScreen(canvas) {
+  const { top, bottom } = canvas.parentElement.getBoundingClientRect();
+  return bottom > -window.innerHeight / 2 && top < 1.5 * window.innerHeight;
 }
 
 function show(from, to) {
@@ -72,4 +87,31 @@ function showAlone(key) {
   redraw("whole");
 }
 
-const visibleTracks = () => scene.tracks.map((_, i) => i).filter((i) => !view.hidden.has(i));
+function light(key) {
+  view.lit = key;
+  redraw("whole");
+}
+
+function pathLength([xs, ys, zs]) {
+  let sum = 0;
+  for (let i = 1; i < xs.length; i++) {
+    sum += Math.hypot(xs[i] - xs[i - 1], ys[i] - ys[i - 1], zs[i] - zs[i - 1]) || 0;
+  }
+  return sum;
+}
+
+// The restless are drawn first: they would hide the others.
+const restless = scene.tracks.map((_, i) => pathLength(array(`${i}/path`)));
+const drawOrder = [...scene.tracks.keys()].sort((a, b) => restless[b] - restless[a]);
+const RESTLESS = 2; // so many times as long as the calmest path: drawn paler
+// How much of its colour a curve has, the rest being paper.
+function strength(key) {
+  if (key === "truth" || view.lit === key) return 1;
+  if (view.lit !== null) return 0.15;
+  return restless[key] > RESTLESS * Math.min(...restless) ? 0.6 : 1;
+}
+
+function visibleTracks() {
+  const shown = drawOrder.filter((i) => !view.hidden.has(i));
+  return shown.sort((a, b) => (a === view.lit) - (b === view.lit)); // a stable sort: the lit one last
+}
