@@ -137,10 +137,7 @@ def _nis_band(scene: Scene, curves: Buckets) -> dict[str, np.ndarray]:
     """Where 95% of the means over a window lie, by degree of freedom, if a filter is consistent."""
     freedom = _in_window(scene.arrived, scene)
     low, high = (chi_square(freedom, sign * NORMAL_975) / freedom for sign in (-1.0, 1.0))
-    return {
-        "low": -curves.largest(-low[:, None])[:, 0],
-        "high": curves.largest(high[:, None])[:, 0],
-    }
+    return {name: curves.extremes(of[:, None])[:, 0] for name, of in (("low", low), ("high", high))}
 
 
 def chi_square(freedom: Times, normal: float) -> Times:

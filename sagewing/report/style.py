@@ -56,7 +56,8 @@ SCENARIOS = {
     "denial": "Denial: no pose for 2 s",
 }
 OTHERS = ("#4C78A8", "#B279A2", "#72B7B2", "#9D755D", "#BAB0AC")  # for names not in the list
-PAPER_DARK = 0.3  # a colour with less lightness than this is not seen on a dark page
+# On a dark page: what is darker than the first becomes light, and nothing is below the second.
+DARKEST, LEAST_LIGHT = 0.3, 0.46
 
 
 def label(name: str) -> str:
@@ -70,10 +71,9 @@ def light(name: str) -> str:
 
 
 def dark(name: str) -> str:
-    """The same hue on a dark page: what is too dark there becomes as light as it was dark."""
+    """The same hue on a dark page."""
     red, green, blue = (int(light(name)[i : i + 2], 16) / 255.0 for i in (1, 3, 5))
     hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
-    if lightness < PAPER_DARK:
-        lightness = 0.95 - lightness
+    lightness = 0.95 - lightness if lightness < DARKEST else max(lightness, LEAST_LIGHT)
     bright = colorsys.hls_to_rgb(hue, lightness, saturation)
     return "#" + "".join(f"{round(255 * part):02X}" for part in bright)

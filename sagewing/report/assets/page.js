@@ -164,8 +164,11 @@ firstPanels(place("first"));
 posePanels(place("pose"));
 if (hasTruth) nisPanel(place("rest"), 170);
 heatPanels(place("heat"));
-window.addEventListener("resize", () => redraw("whole"));
-window.addEventListener("scroll", () => redraw("cursor"), { passive: true });
+// Also when a scroll bar appears, of which the window says nothing.
+new ResizeObserver(() => redraw("whole")).observe(place("bar"));
+for (const kind of ["scroll", "resize"]) {
+  window.addEventListener(kind, () => redraw("cursor"), { passive: true });
+}
 window.addEventListener("beforeprint", () => printing(true));
 window.addEventListener("afterprint", () => printing(false));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw("whole"));
