@@ -51,7 +51,9 @@ def _lead(result: dict[str, Any]) -> list[str]:
         "paper": "up to 1 m of noise and outliers of 5 m",
         "good": "up to 0.05 m of noise and outliers of 0.25 m",
     }.get(str(settings.get("noise")), "noise")
+    seeds = settings.get("seeds", 1)
+    draws = "one draw" if seeds == 1 else f"{seeds} draws"
     return [
-        f"{flights} {kind}, {settings.get('seeds', 1)} draws of noise each. The pose comes with "
+        f"{flights} {kind}, {draws} of noise each. The pose comes with "
         f"{noise}. Every filter sees the same measurements from the same start."
     ]

@@ -31,12 +31,17 @@ class HeatPanel extends TimePanel {
     if (this.noise) super.drawCursor();
   }
 
-  drawWhole() {
+  measure() {
     this.figure.hidden = !this.noise;
+    if (!this.noise) return;
+    this.height = HEAT_MARGIN.top + HEAT_MARGIN.bottom + ROW * this.noise.length;
+    super.measure();
+  }
+
+  drawWhole() {
     if (!this.noise) return;
     const unit = this.relative ? "as a multiple of its first value" : this.options.unit;
     this.about.textContent = `${this.options.about}, ${unit}; logarithmic colours`;
-    this.height = HEAT_MARGIN.top + HEAT_MARGIN.bottom + ROW * this.noise.length;
     super.drawWhole();
   }
 

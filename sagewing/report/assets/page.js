@@ -126,7 +126,7 @@ function follow(parent) {
     view.bands = next[view.bands];
     redraw("whole");
   }, { title: "3-sigma bands: of one filter, of all, of none" });
-  parent.append(chooser, bands);
+  parent.append(element("label", { class: "small" }, "in detail: ", chooser), bands);
   const update = () => {
     bands.textContent = `3σ: ${view.bands}`;
     bands.setAttribute("aria-pressed", view.bands !== "none");

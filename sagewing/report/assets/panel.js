@@ -37,7 +37,12 @@ class TimePanel {
     this.canvas = element("canvas", { tabindex: "0", role: "img" });
     this.picture = document.createElement("canvas"); // everything but the crosshair
     parent.append(element("figure", {}, caption, this.canvas));
-    drawers.push({ canvas: this.canvas, whole: () => this.drawWhole(), cursor: () => this.drawCursor() });
+    drawers.push({
+      canvas: this.canvas,
+      measure: () => this.measure(),
+      whole: () => this.drawWhole(),
+      cursor: () => this.drawCursor(),
+    });
     listen(this);
   }
 

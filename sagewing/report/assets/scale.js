@@ -23,11 +23,11 @@ function ticks(low, high, most) {
 function logTicks(low, high, most) {
   const first = Math.floor(Math.log10(low));
   const last = Math.ceil(Math.log10(high));
-  const every = Math.max(1, Math.ceil((last - first) / most));
+  const every = Math.max(1, Math.ceil(Math.log10(high / low) / most));
   const factors = last - first <= 2 && most > 3 ? [1, 2, 5] : [1];
   const found = [];
   for (let power = first; power <= last; power++) {
-    if ((power - first) % every) continue;
+    if (power % every) continue; // so that 1 is always one of them
     for (const factor of factors) found.push(factor * 10 ** power);
   }
   return found.filter((value) => value >= low * 0.999 && value <= high * 1.001);

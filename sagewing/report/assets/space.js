@@ -37,7 +37,12 @@ class SpacePanel {
     }
     caption.append(buttons);
     parent.append(element("figure", {}, caption, this.canvas));
-    drawers.push({ canvas: this.canvas, whole: () => this.draw(), cursor: () => this.draw() });
+    drawers.push({
+      canvas: this.canvas,
+      measure: () => this.measure(),
+      whole: () => this.draw(),
+      cursor: () => this.draw(),
+    });
     this.listen();
   }
 
@@ -67,10 +72,14 @@ class SpacePanel {
     };
   }
 
-  draw() {
+  measure() {
     this.width = widthOf(this.canvas);
     this.tall = this.height(this.width);
     this.canvas.style.height = `${this.tall}px`;
+  }
+
+  draw() {
+    this.measure();
     if (this.width <= 0) return;
     const context = prepared(this.canvas, this.width, this.tall);
     const colours = theme();

@@ -15,7 +15,8 @@ const view = {
   relative: false, // q and r as multiples of where they started
 };
 const SHORTEST = 1e-3; // of the whole record, that a zoom may show
-// { whole, cursor }: draw everything, or what moves with the pointer; `canvas` where they draw.
+// { whole, cursor }: draw everything, or what moves with the pointer; a plot also has its `canvas`
+// and `measure`, which gives it its size before it is drawn.
 const drawers = [];
 
 let waiting = null;
@@ -28,6 +29,7 @@ function redraw(what) {
 function drawNow() {
   const what = waiting ?? "whole";
   waiting = null;
+  if (what === "whole") drawers.forEach((drawer) => drawer.measure?.());
   for (const drawer of drawers) {
     if (drawer.canvas && !onPaper() && !nearScreen(drawer.canvas)) {
       if (what === "whole") drawer.stale = true;
@@ -108,7 +110,7 @@ const RESTLESS = 2; // so many times as long as the calmest path: drawn paler
 function strength(key) {
   if (key === "truth" || view.lit === key) return 1;
   if (view.lit !== null) return 0.15;
-  return restless[key] > RESTLESS * Math.min(...restless) ? 0.6 : 1;
+  return restless[key] > RESTLESS * Math.min(...restless) ? 0.65 : 1;
 }
 
 function visibleTracks() {
