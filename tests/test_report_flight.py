@@ -11,6 +11,7 @@ from test_identify import FRAME, TRUE, flown
 
 import sagewing as sw
 from sagewing.bench.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
+from sagewing.bench.scenes import scene_of
 from sagewing.flights import Flight, dataset, identify
 from sagewing.flights.records import IMU, Record
 from sagewing.report import angles, flight, flight_figures, page_table
@@ -111,6 +112,21 @@ def comparison(lengths):
     return Comparison(
         "denial", flights, 1, 0.01, records, list(lengths), windows, {"ndr": made}, []
     )
+
+
+def test_a_scene_is_one_record_without_its_padding():
+    made = comparison([600, 1000])
+    scene = scene_of(made, 0)
+    window = made.window[0]
+    assert (len(scene.t), scene.t[0]) == (600, pytest.approx(0.01))
+    assert scene.outages == (pytest.approx((2.01, 4.0)),)
+    seen = np.isfinite(scene.measured.position[:, 0])
+    assert not seen[window].any()  # the IMU's numbers are no pose
+    assert seen.sum() == 400
+    assert np.all(scene.arrived == 6.0)
+    assert scene.truth is not None
+    np.testing.assert_array_equal(scene.tracks[0].pose.position[window, 0], 3.0)
+    assert len(scene_of(made, 1).t) == 1000
 
 
 class Canvas:
