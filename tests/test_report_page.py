@@ -180,11 +180,18 @@ def test_a_foreign_scene_file_is_refused(tmp_path, arrays, words):
         read_scene(tmp_path / SCENE)
 
 
+ABOUT = {"name": "circle", "tracks": ["ekf", "ndr"], "outages": [], "nis_window_s": 1.0}
+
+
 def test_a_damaged_scene_file_is_refused(tmp_path):
     path = tmp_path / SCENE
     with pytest.raises(sw.InputError, match="There is no"):
         read_scene(path)
     np.savez(path, t=np.zeros(3, np.float32))
+    with pytest.raises(sw.InputError, match="does not say what it shows"):
+        read_scene(path)
+    endless = replace(drawing_of(circle()), about={**ABOUT, "outages": [[0.0, np.inf]]})
+    write_scene(path, endless)
     with pytest.raises(sw.InputError, match="does not say what it shows"):
         read_scene(path)
     np.savez(path, about=np.array([{}], dtype=object))
@@ -230,6 +237,11 @@ def test_report_makes_the_page_again_and_replaces_nothing_unasked(tmp_path, caps
             '{"schema": 1, "command": "run", "settings": {}, "seed": 0, "versions": {}, '
             '"rows": [1]}',
             "a row must name its filter",
+        ),
+        (
+            '{"schema": 1, "command": "run", "settings": {}, "seed": 0, "versions": {}, '
+            '"rows": [{"filter": "ekf", "pos_rmse_m": "low"}]}',
+            "'pos_rmse_m' of 'ekf' is 'low'",
         ),
     ],
 )

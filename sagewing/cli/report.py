@@ -9,6 +9,7 @@ from sagewing.bench.result import read_result
 from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
+from sagewing.report.page_table import check_rows
 from sagewing.report.result_page import overview_in, result_page
 from sagewing.report.scene_file import SCENE, read_scene
 
@@ -35,6 +36,7 @@ class Report:
         if self.out.exists() and not self.force:
             raise InputError(f"{self.out} exists; choose another --out, or replace it by --force.")
         result = read_result(self.result)
+        check_rows(result["rows"], str(self.result))
         drawing = read_scene(self.result.parent / SCENE)
         made = result_page(result, drawing, overview_in(self.result.parent))
         self.out.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sagewing.errors import InputError
 from sagewing.report import flight
 from sagewing.report.flight import COLUMNS, Column, headed, summed_up
 from sagewing.report.style import SCENARIOS, dark, label, light
@@ -29,6 +30,16 @@ MEANING = {
     "window_pos_rmse_m": "window: position RMSE in the outage",
     "drift_m": "drift: position error at the end of the outage",
 }
+
+
+def check_rows(rows: list[dict[str, Any]], where: str) -> None:
+    """Refuse rows, of a file that anyone may have written, of which no table can be made."""
+    numbers = {column.key for column in (*COLUMNS, *FURTHER)} | {"nis_mean", "nis_expected"}
+    for row in rows:
+        wrong = [k for k in numbers & row.keys() if not isinstance(row[k], float | int | None)]
+        wrong += [k for k in ("scenario", "flight") if not isinstance(row.get(k, ""), str)]
+        if wrong:
+            raise InputError(f"{where}: {wrong[0]!r} of {row['filter']!r} is {row[wrong[0]]!r}.")
 
 
 def html(rows: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,18 +45,23 @@ def _about(packed: np.ndarray | None, path: Path) -> dict[str, Any]:
     """What is not a number, each thing of the type that the page needs."""
     try:
         about = json.loads(b"" if packed is None else packed.tobytes())
-        tracks = [str(name) for name in about["tracks"][:MOST_TRACKS]]
         return {
             "name": str(about["name"]),
-            "tracks": tracks,
-            "outages": [[float(start), float(end)] for start, end in about["outages"]],
-            "nis_window_s": float(about["nis_window_s"]),
+            "tracks": [str(name) for name in about["tracks"][:MOST_TRACKS]],
+            "outages": [[_finite(start), _finite(end)] for start, end in about["outages"]],
+            "nis_window_s": _finite(about["nis_window_s"]),
         }
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(
             f"{path} does not say what it shows ({type(error).__name__}): it is no scene, or it "
             "is damaged."
         ) from None
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError(value)
+    return number
 
 
 def _check(arrays: Mapping[str, np.ndarray], tracks: int, path: Path) -> None:
