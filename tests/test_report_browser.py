@@ -106,6 +106,18 @@ def test_a_filter_is_switched_off_and_on_by_its_name(opened):
     assert opened.execute_script(PICTURES) == before
 
 
+def test_a_name_under_the_pointer_lights_its_filter_alone_until_it_is_clicked(opened):
+    before = opened.execute_script(PICTURES)
+    name = opened.find_element("css selector", '#legend button[data-key="0"]')
+    webdriver.ActionChains(opened, duration=20).move_to_element(name).perform()
+    until(lambda: opened.execute_script(PICTURES)[3] != before[3], "the other filter fades")
+    lit = opened.execute_script(PICTURES)
+    name.click()
+    until(lambda: opened.execute_script(PICTURES)[3] not in (lit[3], before[3]), "it is gone")
+    name.click()
+    until(lambda: opened.execute_script(PICTURES)[3] == lit[3], "it is back")
+
+
 def test_a_drag_over_one_plot_zooms_all_and_a_double_click_shows_everything(opened):
     whole = opened.execute_script(ZOOMED)
     assert len(whole) >= 10

@@ -67,7 +67,8 @@ def _finite(value: Any) -> float:
 def _check(arrays: Mapping[str, np.ndarray], tracks: int, path: Path) -> None:
     who = ["truth", "measured", *map(str, range(tracks))]
     known = {**SHARED, **{f"{w}/{name}": shape for w in who for name, shape in OF_ONE.items()}}
-    needed = {*SHARED, *(f"{w}/position" for w in who if w != "truth")}
+    needed = {*SHARED, "measured/position", "measured/angles"}
+    needed |= {f"{i}/{name}" for i in range(tracks) for name in ("position", "angles", "path")}
     for name in sorted(needed - arrays.keys()):
         raise InputError(f"{path} lacks the array {name!r}; write the result again.")
     points = arrays["t"].size

@@ -102,7 +102,9 @@ class HeatPanel extends TimePanel {
       context.strokeStyle = colours.paper;
       context.lineWidth = 1.5;
       context.setLineDash([4, 3]);
-      for (const t of scene.outages.flat()) line(context, this.toX(t), this.box.top, this.toX(t), this.box.bottom);
+      for (const x of scene.outages.flat().map(this.toX)) {
+        line(context, x, this.box.top, x, this.box.bottom);
+      }
       context.setLineDash([]);
     });
   }

@@ -188,7 +188,7 @@ const nameOf = (key) => (key === "truth" ? "truth" : scene.tracks[key].label);
 // Many bands over each other say nothing: one at a time, unless all are asked for.
 function banded({ key, std }) {
   if (!std || view.bands === "none") return false;
-  return view.bands === "all" || key === (view.lit ?? view.followed);
+  return view.bands === "all" || key === (lit() ?? view.followed);
 }
 
 // The least and the greatest of curves between two rows, with the bands that are drawn.

@@ -8,7 +8,8 @@ function prepared(canvas, width, height) {
   const ratio = onPaper() ? 3 : Math.min(window.devicePixelRatio || 1, 3);
   const [wide, tall] = [Math.round(width * ratio), Math.round(height * ratio)];
   // To set the size, even to what it is, allocates anew.
-  if (canvas.width !== wide || canvas.height !== tall) Object.assign(canvas, { width: wide, height: tall });
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== tall) canvas.height = tall;
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   Object.assign(context, { font: FONT, lineWidth: 1, lineCap: "butt", globalAlpha: 1 });

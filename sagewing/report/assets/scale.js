@@ -63,6 +63,6 @@ function logText(value) {
 // Between which the middle of many numbers lies: `share` of them below the first and above the last.
 function quantiles(values, share) {
   const sorted = Float32Array.from(values).sort();
-  const at = (p) => sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(p * (sorted.length - 1))))];
+  const at = (p) => sorted[Math.round(p * (sorted.length - 1))];
   return sorted.length ? [at(share), at(1 - share)] : null;
 }

@@ -60,7 +60,8 @@ class SpacePanel {
   // From metres to pixels.
   projection() {
     const { azimuth, elevation, zoom } = this.camera;
-    const [ca, sa, ce, se] = [Math.cos(azimuth), Math.sin(azimuth), Math.cos(elevation), Math.sin(elevation)];
+    const [ca, sa] = [Math.cos(azimuth), Math.sin(azimuth)];
+    const [ce, se] = [Math.cos(elevation), Math.sin(elevation)];
     const middle = this.bounds.map(([low, high]) => (low + high) / 2);
     const size = Math.hypot(...this.bounds.map(([low, high]) => high - low));
     const scale = (0.88 * zoom * Math.min(this.width, 1.4 * this.tall)) / size;

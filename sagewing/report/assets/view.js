@@ -83,9 +83,13 @@ function toggle(key) {
   redraw("whole");
 }
 
-// The truth stays: alone means without the other filters.
+// The truth stays: alone means without the other filters. Once more brings them back.
 function showAlone(key) {
-  scene.tracks.forEach((_, i) => (i === key ? view.hidden.delete(i) : view.hidden.add(i)));
+  const alone = visibleTracks().every((i) => i === key);
+  for (const i of scene.tracks.keys()) {
+    if (alone || i === key) view.hidden.delete(i);
+    else view.hidden.add(i);
+  }
   redraw("whole");
 }
 
@@ -93,6 +97,9 @@ function light(key) {
   view.lit = key;
   redraw("whole");
 }
+
+// A filter that is switched off under the pointer lets the others shine.
+const lit = () => (view.hidden.has(view.lit) ? null : view.lit);
 
 function pathLength([xs, ys, zs]) {
   let sum = 0;
@@ -108,12 +115,12 @@ const drawOrder = [...scene.tracks.keys()].sort((a, b) => restless[b] - restless
 const RESTLESS = 2; // so many times as long as the calmest path: drawn paler
 // How much of its colour a curve has, the rest being paper.
 function strength(key) {
-  if (key === "truth" || view.lit === key) return 1;
-  if (view.lit !== null) return 0.15;
+  if (key === "truth" || lit() === key) return 1;
+  if (lit() !== null) return 0.15;
   return restless[key] > RESTLESS * Math.min(...restless) ? 0.65 : 1;
 }
 
 function visibleTracks() {
   const shown = drawOrder.filter((i) => !view.hidden.has(i));
-  return shown.sort((a, b) => (a === view.lit) - (b === view.lit)); // a stable sort: the lit one last
+  return shown.sort((a, b) => (a === lit()) - (b === lit())); // a stable sort: the lit one last
 }
