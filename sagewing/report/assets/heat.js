@@ -35,6 +35,7 @@ class HeatPanel extends TimePanel {
     this.figure.hidden = !this.noise;
     if (!this.noise) return;
     this.height = HEAT_MARGIN.top + HEAT_MARGIN.bottom + ROW * this.noise.length;
+    this.margin = narrow() ? { ...HEAT_MARGIN, left: 98, right: 48 } : HEAT_MARGIN;
     super.measure();
   }
 
