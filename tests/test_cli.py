@@ -20,6 +20,7 @@ from sagewing.flights import dataset
 from sagewing.models import QDRONE
 from sagewing.policy import Architecture, storage
 from sagewing.policy.storage import SHIPPED, read_card
+from sagewing.report.scene_file import read_scene
 from sagewing.sim.chaos import LORENZ, PROTOCOLS
 from sagewing.sim.plant import Flown
 from sagewing.train import Progress, Trained, flight
@@ -95,9 +96,12 @@ def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, 
     assert {r["scenario"] for r in result["rows"]} == {"baseline", "disturbance", "denial"}
     assert all(r.keys() >= FLIGHT_ROW for r in result["rows"] if r["noise"] is not None)
     page = (tmp_path / "d" / "report.html").read_text()
-    assert page.count('src="data:image/png;base64,') == 3
+    assert page.count('src="data:image/png;base64,') == 1
     assert not re.search(r"""(?:src|href)=["'](?!data:)|url\(|@import""", page)
     assert "NDR-SHKF" in page
+    drawn = read_scene(tmp_path / "d" / "scene.npz")
+    assert drawn.about["tracks"] == ["ekf", "ndr"]
+    assert {"0/position_std", "1/angles_std", "1/nis", "1/d", "1/error"} <= drawn.arrays.keys()
     assert (tmp_path / "d" / "overview.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -110,6 +114,7 @@ def test_bench_flight_runs_own_weights_and_leaves_tables_and_figures(tmp_path, w
     result = json.loads((out / "result.json").read_text())
     assert [r["filter"] for r in result["rows"]] == ["ekf", "ndr", "imu-only"]
     assert (result["settings"]["noise"], result["settings"]["data"]) == ("good", "sim")
+    assert "flights in noise and in blackout" in (out / "report.html").read_text()
     for name in ("errors", "tracking-denial", "adaptation-denial"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "| denial | NDR-SHKF |" in (out / "table.md").read_text()

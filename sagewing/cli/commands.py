@@ -21,6 +21,7 @@ COMMANDS = {
     "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
     "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
     "export": Entry("export:Export", "a filter as C99 for a flight computer"),
+    "report": Entry("report:Report", "the page of an earlier result, again"),
     "fly": Entry("fly:Fly", "a simulated quadrotor flies on the generated C"),
 }
 GROUPS = {
