@@ -7,6 +7,7 @@ from typing import Annotated
 
 import jax
 import tyro
+from rich.markup import escape
 
 from sagewing.cli import console
 from sagewing.cli.bench_chaos import BenchChaos
@@ -16,6 +17,8 @@ from sagewing.cli.bench_transfer import BenchTransfer
 from sagewing.cli.demo import Demo
 from sagewing.cli.export import Export
 from sagewing.cli.fly import Fly
+from sagewing.cli.inspect import Inspect
+from sagewing.cli.run import Run
 from sagewing.cli.train_chaos import TrainChaos
 from sagewing.cli.train_flight import TrainFlight
 from sagewing.cli.tune_chaos import TuneChaos
@@ -38,6 +41,8 @@ Tune = (
 )
 Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
+    | Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[
         Bench,
         tyro.conf.subcommand(
@@ -87,7 +92,10 @@ def main(args: list[str] | None = None) -> None:
     try:
         command()
     except InputError as error:
-        console.err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        # Escaped: a message may hold names from a file, and these may look like markup.
+        console.err.print(
+            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         console.err.print("Interrupted.")
