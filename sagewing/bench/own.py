@@ -21,7 +21,6 @@ from sagewing.flights.rotate import conjugate, rotate, to_euler
 from sagewing.flights.timeline import Timeline
 from sagewing.models import QuadrotorKinematic
 from sagewing.models.quadrotor import ANGLES, N_X, N_Z, Q, R, V
-from sagewing.models.rotations import attitude_matrix
 from sagewing.shapes import real_dtype
 from sagewing.train.flight import GATE, P0, Q0, R0
 
@@ -94,25 +93,22 @@ def run_own(
     with ThreadPoolExecutor(max_workers=2) as pool:
         made = list(pool.map(one, filters))
     tracks = [track for track, _ in made]
-    truth = _truth(line, hidden)
-    reference = None if truth is None else _at(truth, kept)
+    reference = line.at(line.truth, kept) or _hidden_pose(line, hidden, kept)
     rows = [
         score(track, line.t[kept], reference, arrived, seen, outages, line.truth is not None)
         for track, seen in made
     ]
-    if line.onboard is not None:
-        own = Track(ONBOARD, _at(line.onboard, kept))
+    onboard = line.at(line.onboard, kept)
+    if onboard is not None:
+        own = Track(ONBOARD, onboard)
         tracks.append(own)
         if reference is not None:
             separate = line.truth is not None
             rows.append(score(own, line.t[kept], reference, arrived, None, outages, separate))
-    shown = _at(line.pose, kept)
-    shown.position[hidden[kept]] = np.nan
-    shown.quaternion[hidden[kept]] = np.nan
     scene = Scene(
         name=line.name,
         t=line.t[kept],
-        measured=shown,
+        measured=_pose_where(line, ~hidden, kept),
         arrived=arrived,
         truth=reference,
         outages=tuple(sorted((*line.dropouts, *((float(a), float(b)) for a, b in outages)))),
@@ -173,20 +169,18 @@ def _kept(line: Timeline, z: np.ndarray) -> np.ndarray:
     return np.flatnonzero(regular | np.isfinite(z).any(axis=1))
 
 
-def _truth(line: Timeline, hidden: np.ndarray) -> Pose | None:
-    """A truth of its own or, inside the outages, the pose that was hidden there."""
-    if line.truth is not None:
-        return line.truth
-    if not hidden.any():
-        return None
+def _pose_where(line: Timeline, which: np.ndarray, rows: np.ndarray) -> Pose:
+    """What came at these rows; NaN elsewhere."""
     position, quaternion = (
-        np.where(hidden[:, None], a, np.nan) for a in (line.pose.position, line.pose.quaternion)
+        np.where(which[rows, None], a[rows], np.nan)
+        for a in (line.pose.position, line.pose.quaternion)
     )
     return Pose(position, quaternion)
 
 
-def _at(pose: Pose, rows: np.ndarray) -> Pose:
-    return Pose(pose.position[rows], pose.quaternion[rows])
+def _hidden_pose(line: Timeline, hidden: np.ndarray, rows: np.ndarray) -> Pose | None:
+    """The truth where the log has none of its own: the pose, where no filter has seen it."""
+    return _pose_where(line, hidden, rows) if hidden.any() else None
 
 
 def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
@@ -200,43 +194,32 @@ def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
     return x0, P
 
 
-class _Seen(NamedTuple):
-    """Of each step, what is kept of it."""
-
-    x: Any  # position and attitude, [T, 7]
-    variance: Any  # of position and of a small rotation in the body, [T, 6]
-    nis: Any
-    nu: Any
-    q: Any
-    r: Any
-    d: Any
+# What is kept of a step lies in two rows of numbers: many small ones would cost more than the step.
+POSE_ROW = {"position": 3, "quaternion": 4, "variance": 3, "turning": 16}
+SAID_ROW = {"nis": 1, "nu": N_Z, "d": N_X + N_Z, "q": N_X, "r": N_Z}
 
 
 @eqx.filter_jit
-def _chunk(filt: Any, state: Any, z: Any, u: Any, dt: Any) -> tuple[Any, _Seen]:
-    """Some steps; the covariance itself stays inside."""
+def _chunk(filt: Any, state: Any, z: Any, u: Any, dt: Any) -> tuple[Any, Any]:
+    """Some steps; of the covariance only what is shown leaves the program."""
     arrived = jnp.isfinite(z)
     z = jnp.where(arrived, z, 0.0)
 
     def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        nu = innovation(filt.model, filt.coast(state, u, dt).x, z, u, arrived)
+        nu = innovation(filt.model, filt.model.transition(state.x, u, dt), z, u, arrived)
         state, said = filt.step(state, z, u, dt, arrived)
-        d = jnp.zeros(N_X + N_Z, z.dtype) if said.d is None else said.d
-        return state, said.nis, nu, d
+        d = jnp.zeros(SAID_ROW["d"], z.dtype) if said.d is None else said.d
+        return state, jnp.concatenate([said.nis[None], nu, d, state.q, state.r])
 
     def between(state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        nothing = jnp.zeros(N_X + N_Z, z.dtype)
-        return filt.coast(state, u, dt), jnp.full((), jnp.nan, z.dtype), jnp.zeros_like(z), nothing
+        silent = jnp.zeros(1 + SAID_ROW["nu"] + SAID_ROW["d"], z.dtype)
+        return filt.coast(state, u, dt), jnp.concatenate([silent, state.q, state.r])
 
-    def step(state: Any, seen: Any) -> tuple[Any, _Seen]:
-        came = jnp.any(seen[-1])
-        state, nis, nu, d = jax.lax.cond(came, measured, between, state, *seen)
+    def step(state: Any, seen: Any) -> tuple[Any, Any]:
+        state, said = jax.lax.cond(jnp.any(seen[-1]), measured, between, state, *seen)
         x, P = state.x, state.P
-        Xi = 2.0 * attitude_matrix(x[Q])  # a small rotation in the body is 2 Xi^T dq
-        turn = jnp.sum(Xi * (P[Q, Q] @ Xi), axis=0)
-        variance = jnp.concatenate([jnp.diagonal(P)[R], turn])
-        kept = jnp.concatenate([x[R], x[Q]])
-        return state, _Seen(kept, variance, nis, nu, state.q, state.r, d)
+        pose = jnp.concatenate([x[R], x[Q], jnp.diagonal(P)[R], P[Q, Q].ravel()])
+        return state, (pose, said)
 
     return jax.lax.scan(step, state, (z, u, dt, arrived))
 
@@ -264,12 +247,30 @@ def _track(
         )
         state, seen = _chunk(filt, state, *(jnp.asarray(a, real) for a in given))
         rows = kept[(kept >= first) & (kept < last)] - first
-        if not adapts:
-            seen = seen._replace(q=None, r=None, d=None)
-        parts.append(jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], seen))
+        parts.append(tuple(np.asarray(a)[rows] for a in seen))
         report(last / steps)
-    made: _Seen = jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
-    x, std = made.x.astype(np.float64), np.sqrt(np.maximum(made.variance, 0.0))
-    pose = Pose(x[:, :3] + line.start[0], x[:, 3:])
-    track = Track(name, pose, std[:, :3], std[:, 3:], made.nis, made.q, made.r, made.d)
-    return track, Innovations(made.nu, np.isfinite(z[kept]))
+    pose, said = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
+    pose, said = _cut(pose.astype(np.float64), POSE_ROW), _cut(said, SAID_ROW)
+    arrived = np.isfinite(z[kept])
+    track = Track(
+        name,
+        Pose(pose["position"] + line.start[0], pose["quaternion"]),
+        position_std=np.sqrt(np.maximum(pose["variance"], 0.0)),
+        attitude_std=_attitude_std(pose["quaternion"], pose["turning"]),
+        nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
+        **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
+    )
+    return track, Innovations(said["nu"], arrived)
+
+
+def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:
+    ends = np.cumsum(list(widths.values()))
+    return dict(zip(widths, np.split(rows, ends[:-1], axis=1), strict=True))
+
+
+def _attitude_std(q: np.ndarray, turning: np.ndarray) -> np.ndarray:
+    """Of a small rotation in the body, 2 Xi^T dq, from the covariance of the quaternion."""
+    w, x, y, z = q.T
+    Xi = 2.0 * np.stack([[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]])  # [4, 3, T]
+    variance = np.einsum("iat,tij,jat->ta", Xi, turning.reshape(-1, 4, 4), Xi)
+    return np.sqrt(np.maximum(variance, 0.0))

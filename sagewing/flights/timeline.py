@@ -51,8 +51,8 @@ class Timeline:
     dt: Times
     imu: Float[np.ndarray, "T 6"]
     pose: Pose  # NaN where none came
-    truth: Pose | None
-    onboard: Pose | None
+    truth: tuple[Signal, Signal] | None  # position and attitude, at times of their own
+    onboard: tuple[Signal, Signal] | None
     start: tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"], Float[np.ndarray, "4"]]
     dropouts: tuple[tuple[float, float], ...]
     turned: Float[np.ndarray, "1 4"]
@@ -69,6 +69,10 @@ class Timeline:
         for start, stop in windows:
             inside |= (self.t >= start) & (self.t < stop)
         return inside
+
+    def at(self, pair: tuple[Signal, Signal] | None, rows: np.ndarray) -> Pose | None:
+        """A pose of other times at these steps, NaN where it does not reach."""
+        return None if pair is None else sampled(pair, self.origin + self.t[rows])
 
     def in_log(self, pose: Pose) -> Pose:
         """A pose of our body as one of the log's."""
@@ -99,13 +103,8 @@ def timeline(log: Log) -> Timeline:
     q_start = _start_attitude(t[0], quaternion, log, imu, turned, notes)
     velocity = _slope(position.between(t[0], t[0] + START_S))
     measured = _placed(t, position, quaternion)
-    truth, onboard = (
-        _sampled(pair, t[1:], turned)
-        for pair in (
-            attitudes(log.truth_position, log.truth_quaternion, where, notes),
-            attitudes(log.onboard_position, log.onboard_quaternion, where, notes),
-        )
-    )
+    truth = attitudes(log.truth_position, log.truth_quaternion, where, notes)
+    onboard = attitudes(log.onboard_position, log.onboard_quaternion, where, notes)
     return Timeline(
         name=log.name,
         origin=float(t[0]),
@@ -113,8 +112,8 @@ def timeline(log: Log) -> Timeline:
         dt=np.diff(t),
         imu=0.5 * (imu[1:] + imu[:-1]),
         pose=Pose(measured.position[1:], measured.quaternion[1:]),
-        truth=truth,
-        onboard=onboard,
+        truth=truth and (truth[0], _turned(truth[1], turned)),
+        onboard=onboard and (onboard[0], _turned(onboard[1], turned)),
         start=(linear(position, t[:1])[0], velocity, q_start),
         dropouts=_dropouts(position, float(t[0]), float(t[-1])),
         turned=turned,
@@ -260,10 +259,6 @@ def _start_attitude(
         return slerp(_turned(own, turned), np.array([at]))[0]
     notes.append("no attitude is measured; the first is level with yaw 0, which may be far off")
     return between(imu[:1, :3].mean(axis=0), UP)[0]
-
-
-def _sampled(pair: tuple[Signal, Signal] | None, t: Times, turned: np.ndarray) -> Pose | None:
-    return None if pair is None else sampled((pair[0], _turned(pair[1], turned)), t)
 
 
 def _dropouts(position: Signal, start: float, stop: float) -> tuple[tuple[float, float], ...]:
