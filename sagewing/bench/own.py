@@ -80,7 +80,7 @@ def run_own(
     check_filters(filters)
     hidden = check_outages(line, outages)
     z = _measurements(line, hidden)
-    kept = _kept(line, z)
+    kept = _kept(line)
     arrived = np.isfinite(z[kept]).sum(axis=1).astype(float)
 
     def one(name: str) -> tuple[Track, Innovations]:
@@ -161,12 +161,12 @@ def _measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"
     return z
 
 
-def _kept(line: Timeline, z: np.ndarray) -> np.ndarray:
-    """The rows to keep."""
+def _kept(line: Timeline) -> np.ndarray:
+    """The rows to keep: those of a pose, hidden or not, and some at even distances."""
     every = max(1, round(1.0 / (line.step * KEPT_HZ)))
-    k = np.arange(len(z))
-    regular = (k % every == 0) | (k == len(z) - 1)
-    return np.flatnonzero(regular | np.isfinite(z).any(axis=1))
+    k = np.arange(len(line.t))
+    regular = (k % every == 0) | (k == len(k) - 1)
+    return np.flatnonzero(regular | np.isfinite(line.pose.position).all(axis=1))
 
 
 def _pose_where(line: Timeline, which: np.ndarray, rows: np.ndarray) -> Pose:
