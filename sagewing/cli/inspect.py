@@ -57,7 +57,8 @@ class Inspect:
             text += "".join(f"# Missing: {what}\n" for what in lacks)
             self.write_map.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.write_map, (text + (drafted or by or Map()).toml()).encode())
-            console.err.print(f"Written: {self.write_map}", highlight=False, markup=False)
+            said = f"Written: {self.write_map}"
+            console.err.print(said, highlight=False, markup=False, soft_wrap=True)
         if self.json is not None:
             settings = {"log": str(self.log), "map": str(self.map) if self.map else None}
             BenchResult("inspect", settings, 0, found).write(self.json)

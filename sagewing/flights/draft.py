@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from sagewing.flights.columns import SECONDS, Map, Source
+from sagewing.flights.repair import FORCE_G, FORCE_M_S2
 from sagewing.flights.tables import SAMPLE_ROWS, Table
 
 TIME = re.compile(r"(t|time|stamp|.*time_?stamp.*|time_.*|t_.*|.*_time|secs?|seconds)")
@@ -31,7 +32,6 @@ GPS = {
 TRUTH = re.compile(r"truth|ground_?truth|gt|reference|vicon_?truth", re.I)
 # Slower than 2 Hz and faster than 20 kHz is no sensor's clock.
 STEP_S = (5e-5, 0.5)
-G_FORCE = (0.4, 2.5)
 DEGREES_RAD_S = 20.0
 TUM = ("timestamp", "tx", "ty", "tz", "qx", "qy", "qz", "qw")
 
@@ -87,8 +87,11 @@ def with_known_names(table: Table) -> Table:
         unit = np.abs(np.linalg.norm(head[:, 4:], axis=1) - 1.0).max() < 0.01
         return replace(table, names=TUM) if unit else table
     lengths = [float(np.median(np.linalg.norm(head[:, k : k + 3], axis=1))) for k in (1, 4)]
-    weighs = [4.0 < length < 25.0 or G_FORCE[0] < length < G_FORCE[1] for length in lengths]
-    if weighs[0] == weighs[1]:
+    for low, high in (FORCE_M_S2, FORCE_G):  # a gyroscope, too, may read 1
+        weighs = [low < length < high for length in lengths]
+        if weighs[0] != weighs[1]:
+            break
+    else:
         return table
     vectors = ("acc", "gyro") if weighs[0] else ("gyro", "acc")
     return replace(table, names=("timestamp", *(f"{v}_{a}" for v in vectors for a in AXES)))
@@ -155,7 +158,7 @@ def _imu(table: Table) -> Source | None:
     degrees = "deg" in said or ("rad" not in said and rate > DEGREES_RAD_S)
     return Source(
         acc=acc,
-        acc_unit="g" if G_FORCE[0] < force < G_FORCE[1] else "m/s^2",
+        acc_unit="g" if FORCE_G[0] < force < FORCE_G[1] else "m/s^2",
         gyro=gyro,
         gyro_unit="deg/s" if degrees else "rad/s",
     )

@@ -60,19 +60,22 @@ def survey(log: Log) -> Survey:
         ("motors", log.motors),
         ("battery", log.battery),
     ]
-    there = [(role, signal) for role, signal in roles if signal is not None and len(signal.t)]
-    start = min(float(np.nanmin(signal.t)) for _, signal in there)
+    there = [(role, _finite(signal)) for role, signal in roles if signal is not None]
+    there = [(role, signal) for role, signal in there if len(signal.t) > 1]
+    start = min((float(signal.t.min()) for _, signal in there), default=0.0)
     doubts: list[str] = []
     seen = [_sighting(role, signal, start, doubts) for role, signal in there]
     offset = _offset(log, doubts)
     return Survey(seen, offset, _noise(log), doubts)
 
 
+def _finite(signal: Signal) -> Signal:
+    return signal.keep(np.isfinite(signal.t) & np.isfinite(signal.value).all(axis=1))
+
+
 def _sighting(role: str, signal: Signal, start: float, doubts: list[str]) -> Sighting:
-    t = signal.t[np.isfinite(signal.t)]
-    steps = np.diff(t)
-    usual = float(np.median(steps)) if len(steps) else np.nan
-    known = signal.value[np.isfinite(signal.value)]
+    steps = np.diff(signal.t)
+    usual = float(np.median(steps))
     if np.any(steps < 0.0):
         doubts.append(f"the time of {signal.name} runs backwards {np.sum(steps < 0.0)} times")
     unit = _unit(role, signal, usual, doubts)
@@ -81,11 +84,11 @@ def _sighting(role: str, signal: Signal, start: float, doubts: list[str]) -> Sig
         role=role,
         rows=len(signal.t),
         rate_hz=1.0 / usual if usual > 0.0 else np.nan,
-        start_s=float(t[0]) - start,
-        stop_s=float(t[-1]) - start,
-        longest_gap_s=float(steps.max()) if len(steps) else np.nan,
-        low=float(known.min(initial=np.inf)),
-        high=float(known.max(initial=-np.inf)),
+        start_s=float(signal.t[0]) - start,
+        stop_s=float(signal.t[-1]) - start,
+        longest_gap_s=float(steps.max()),
+        low=float(signal.value.min()),
+        high=float(signal.value.max()),
         unit=unit,
     )
 
@@ -93,9 +96,6 @@ def _sighting(role: str, signal: Signal, start: float, doubts: list[str]) -> Sig
 def _unit(role: str, signal: Signal, step: float, doubts: list[str]) -> str:
     """What the numbers look like; a doubt where it is not what they should be."""
     length = np.linalg.norm(signal.value, axis=1)
-    length = length[np.isfinite(length)]
-    if not len(length):
-        return "?"
     if role == "accelerometer":
         force = float(np.median(length))
         if FORCE_G[0] < force < FORCE_G[1]:
@@ -110,7 +110,7 @@ def _unit(role: str, signal: Signal, step: float, doubts: list[str]) -> str:
         return "rad/s"
     if role.endswith("position"):
         moved = np.linalg.norm(np.diff(signal.value, axis=0), axis=1)
-        if step > 0.0 and np.nanmedian(moved) / step > FASTEST_M_S:
+        if step > 0.0 and np.median(moved) / step > FASTEST_M_S:
             doubts.append(f'{signal.name} moves too fast: in mm? (position_unit = "mm")')
             return "mm?"
         return "m"
@@ -133,12 +133,9 @@ def _offset(log: Log, doubts: list[str]) -> Offset | None:
 
 def _noise(log: Log) -> float | None:
     """The standard deviation of the positions' white noise, from their third differences."""
-    if log.position is None or len(log.position.t) < 100:
+    if log.position is None or len(_finite(log.position).t) < 100:
         return None
-    jerks = np.diff(log.position.value, n=3, axis=0)
-    jerks = jerks[np.isfinite(jerks).all(axis=1)]
-    if not len(jerks):
-        return None
+    jerks = np.diff(_finite(log.position).value, n=3, axis=0)
     spread = np.median(np.abs(jerks), axis=0) / 0.6745  # of a normal distribution, by its median
     return float(np.max(spread) / np.sqrt(THIRD_DIFFERENCE))
 

@@ -1,6 +1,7 @@
 """Text files of numbers: what their columns are called, and the columns themselves."""
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -38,13 +39,15 @@ class Table:
         try:
             with self.path.open(encoding="utf-8", errors="strict", newline=None) as file:
                 lines = self._rows(file)
-                read = np.loadtxt(
-                    lines if rows is None else islice(lines, rows),
-                    delimiter=self.delimiter,
-                    usecols=places,
-                    ndmin=2,
-                    comments="#",
-                )
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # no rows: refused below
+                    read = np.loadtxt(
+                        lines if rows is None else islice(lines, rows),
+                        delimiter=self.delimiter,
+                        usecols=places,
+                        ndmin=2,
+                        comments="#",
+                    )
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}.") from None
         except (ValueError, IndexError) as error:
