@@ -3,24 +3,26 @@
 import json
 import re
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from log_files import flown, position_at, px4, ulog_bytes, with_noise
+from log_files import attitude_at, flown, position_at, px4, ulog_bytes, with_noise
 
 import sagewing as sw
-from sagewing.bench.own import Noise as Variances
-from sagewing.bench.own import build, run_own
+from sagewing.bench.own import run_own
+from sagewing.bench.own_filters import noise_of
 from sagewing.bench.own_scores import Innovations, whiteness
 from sagewing.cli import main as cli
 from sagewing.cli.weights import flight_weights
+from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
 from sagewing.flights.flight import Pose
 from sagewing.flights.log import Log
 from sagewing.flights.repair import Signal
 from sagewing.flights.rotate import conjugate, multiply, rotate
 from sagewing.flights.timeline import timeline
 from sagewing.flights.tum import tum
+from sagewing.models import QuadrotorKinematic
 from sagewing.train.flight import P0, Q0, R0
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
@@ -116,10 +118,19 @@ def test_an_imu_mounted_on_its_side_is_turned_upright_and_back(flight, learned):
     np.testing.assert_allclose(same[at > 1.0], 1.0, atol=2e-3)
 
 
-def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any(learned):
-    policy = learned["ndr"]
-    noise = Variances(np.asarray(Q0), np.asarray(R0[0]))
-    filt = build("ndr", noise, policy, 0.01)
+class Counting(Frozen):
+    """How often it was asked."""
+
+    def init(self, q, r):
+        return jnp.zeros(())
+
+    def __call__(self, memory, seen):
+        return Attenuation(), memory + 1.0, None
+
+
+def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any():
+    filt = sw.EKF(QuadrotorKinematic(jacobian="euler"), Q0, R0[0])
+    filt = eqx.tree_at(lambda f: f.rule, filt, Counting())
     state = filt.init(jnp.zeros(19).at[6].set(1.0), jnp.asarray(P0, jnp.float32))
     u, dt = jnp.array([0.1, 0.2, 9.8, 0.3, -0.2, 0.1]), jnp.float32(0.01)
     nothing = jnp.zeros(6)
@@ -127,7 +138,7 @@ def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any(learned)
     coasted = filt.coast(state, u, dt)
     np.testing.assert_allclose(coasted.x, stepped.x, atol=1e-6)
     np.testing.assert_allclose(coasted.P, stepped.P, atol=1e-6)
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, coasted.memory, state.memory))
+    assert (coasted.memory, stepped.memory) == (0.0, 1.0)
 
 
 def test_filters_follow_a_log_of_several_rates_and_dead_reckon_through_an_outage(flight, learned):
@@ -172,6 +183,39 @@ def test_a_position_without_attitude_is_a_pose_with_channels_missing(flight):
     at = line.origin - 100.0 + made.scene.t
     apart = np.linalg.norm(made.scene.tracks[0].pose.position - position_at(at), axis=1)
     assert np.sqrt(np.mean(apart**2)) < 0.1
+
+
+def test_fitted_noise_is_raised_for_a_worse_pose_and_kept_for_a_better_one(learned):
+    own = np.asarray(learned["ndr"].nominal.r[0])
+    for std in (1e-4, 3.0):
+        noise = noise_of("ndr", learned["ndr"], (std,) * 3, None, turns=True)
+        np.testing.assert_allclose(noise.r[:3], np.maximum(own[:3], std**2), rtol=1e-6)
+        np.testing.assert_allclose(noise.r[3:], own[3:], rtol=1e-6)
+        assert noise_of("ekf", None, (std,) * 3, None, turns=True).r[:3] == pytest.approx(std**2)
+
+
+def test_what_a_correction_says_of_q_is_shared_by_the_steps_before_it():
+    q, r = jnp.ones(19), jnp.ones(6)
+    seen = Seen(r, r, jnp.eye(6), jnp.eye(6), jnp.ones((19, 6)), q, r, r > 0)
+    fading = Fading(jnp.asarray(0.99))
+    once, k, _ = fading(fading.init(q, r), seen)
+    spread = Spread(fading, jnp.asarray(4.0))
+    shared, k_shared, _ = spread(spread.init(q, r), seen)
+    np.testing.assert_allclose(shared.q, once.q / 4.0)
+    np.testing.assert_allclose(shared.r, once.r)
+    assert k == k_shared == 1.0
+
+
+def test_with_a_noisy_gps_alone_the_attitude_is_not_lost():
+    flight = flown(seconds=20.0, imu_hz=100.0, pose_hz=5.0)
+    log = log_of(with_noise(flight, 1.0))
+    log.onboard_quaternion, log.quaternion = log.quaternion, None
+    log.truth_position = Signal("true position", flight.imu_t, position_at(flight.imu_t - 100.0))
+    log.truth_quaternion = Signal("true attitude", flight.imu_t, attitude_at(flight.imu_t - 100.0))
+    (row,) = run_own(timeline(log), ("ekf",), {}, position_std=(1.0,) * 3).rows
+    assert row["pos_rmse_m"] < 1.0 * np.sqrt(3.0)  # better than the fixes themselves
+    assert row["att_rmse_rad"] < 0.3
+    assert 0.5 < row["nis_mean"] / row["nis_expected"] < 2.0
 
 
 def test_whiteness_is_the_correlation_of_neighbours():
@@ -260,3 +304,21 @@ def test_inspect_drafts_a_map_that_run_can_use(tmp_path, flight, capsys):
     with pytest.raises(SystemExit):
         run_command("inspect", tmp_path, "--write-map", drafted)
     assert "would be overwritten" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_new_commands_show_an_example(capsys):
+    for command in ("run", "inspect"):
+        with pytest.raises(SystemExit) as done:
+            run_command(command, "--help")
+        assert done.value.code == 0
+        assert f"Example: sagewing {command}" in capsys.readouterr().out
+
+
+def test_an_interrupt_does_not_wait_for_the_end_of_the_log(flight):
+    line = timeline(log_of(flight))
+
+    def interrupted(name, share):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_own(line, ("ekf",), {}, report=interrupted)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,40 +11,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.bench.flight import CLASSICAL, ONBOARD, SHIPPED
+from sagewing.bench.flight import ONBOARD
+from sagewing.bench.own_filters import build, check_filters, noise_of
 from sagewing.bench.own_scores import Innovations, score
 from sagewing.bench.track import Scene, Track
 from sagewing.errors import InputError
-from sagewing.filters import EKF, NDRSageHusa, SageHusa
 from sagewing.filters.recursion import innovation
 from sagewing.flights.flight import Pose
 from sagewing.flights.rotate import conjugate, rotate, to_euler
 from sagewing.flights.timeline import Timeline
-from sagewing.models import QuadrotorKinematic
-from sagewing.models.quadrotor import ANGLES, N_X, N_Z, Q, R, V
+from sagewing.models.quadrotor import N_X, N_Z, Q, R, V
 from sagewing.shapes import real_dtype
-from sagewing.train.flight import GATE, P0, Q0, R0
+from sagewing.train.flight import P0
 
-FILTERS = SHIPPED
-FORGETTING = {"shkf995": 0.995, "shkf999": 0.999}
-# Noise is given for steps of this length: those of the flights it was tuned or trained on.
-NOMINAL_STEP_S = 0.01
 # Steps in one call of the compiled program: enough to make the call cheap, few enough to leave
 # little in memory, and to show progress.
 CHUNK = 8192
 # Rows that are kept for files and pages: those with a pose, and so many a second between them.
 KEPT_HZ = 100.0
-# Position and angles of a start without a measured attitude, rad^2 and (a quaternion's) 1.
-UNSEEN_ATTITUDE = 0.3
+# The variance of a first quaternion that was not measured.
+UNSEEN_ATTITUDE = 0.05
 
 Windows = Sequence[tuple[float, float]]
-
-
-class Noise(NamedTuple):
-    """Variances of the process over a step of `NOMINAL_STEP_S`, and of the pose."""
-
-    q: np.ndarray
-    r: np.ndarray
 
 
 class Outcome(NamedTuple):
@@ -51,15 +40,6 @@ class Outcome(NamedTuple):
 
     scene: Scene
     rows: list[dict[str, Any]]
-
-
-def check_filters(names: Sequence[str]) -> None:
-    """Refuse a name that is not known."""
-    for name in names:
-        if name not in FILTERS:
-            raise InputError(f"There is no filter {name!r}; known: {', '.join(FILTERS)}.")
-    if len(set(names)) < len(names):
-        raise InputError(f"A filter is named twice in {', '.join(names)}.")
 
 
 def run_own(
@@ -83,15 +63,28 @@ def run_own(
     kept = _kept(line)
     arrived = np.isfinite(z[kept]).sum(axis=1).astype(float)
 
+    turns = bool(np.isfinite(line.pose.quaternion).any())
+    stopped = Event()
+
     def one(name: str) -> tuple[Track, Innovations]:
-        noise = _noise(name, learned.get(name), position_std, attitude_std)
-        filt = build(name, noise, learned.get(name), line.step)
+        def told(share: float) -> None:
+            if stopped.is_set():
+                raise RuntimeError("stopped")
+            report(name, share)
+
+        noise = noise_of(name, learned.get(name), position_std, attitude_std, turns)
+        filt = build(name, noise, learned.get(name), line.step, line.steps_a_pose)
         adapts = not name.startswith("ekf")
-        return _track(name, filt, line, z, kept, adapts, lambda share: report(name, share))
+        return _track(name, filt, line, z, kept, adapts, told)
 
     # A scan of one record keeps one core busy: two filters at a time use two.
     with ThreadPoolExecutor(max_workers=2) as pool:
-        made = list(pool.map(one, filters))
+        try:
+            made = list(pool.map(one, filters))
+        except BaseException:  # Ctrl-C, too, must not wait for the end of the log
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     tracks = [track for track, _ in made]
     reference = line.at(line.truth, kept) or _hidden_pose(line, hidden, kept)
     rows = [
@@ -127,31 +120,6 @@ def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
                 "give seconds from its first pose, such as 10:12."
             )
     return line.hidden(outages)
-
-
-def build(name: str, noise: Noise, learned: Any, step_s: float) -> Any:
-    """A filter by its name, driven by the IMU, for steps of this length."""
-    model = QuadrotorKinematic(jacobian="euler")
-    q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
-    if name in FORGETTING:
-        return SageHusa(model, q, r, b=FORGETTING[name])
-    if name == "ndr":
-        return NDRSageHusa(model, q, r, learned)
-    return EKF(model, q, r, gate=GATE if name == "ekf-gated" else None)
-
-
-def _noise(
-    name: str, learned: Any, position_std: Sequence[float] | None, attitude_std: float | None
-) -> Noise:
-    """The filter's own noise of the pose, or what the log says of it."""
-    own = getattr(learned, "nominal", learned)
-    q, r = (Q0, R0) if name in CLASSICAL or own is None else (own.q, own.r)
-    q, r = np.array(q, np.float64), np.atleast_2d(np.array(r, np.float64))[0]
-    if position_std is not None:
-        r[:3] = np.square(position_std)
-    if attitude_std is not None:
-        r[ANGLES] = attitude_std**2
-    return Noise(q, r)
 
 
 def _measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"]:

@@ -51,10 +51,10 @@ class Inspect:
         if by is None and self.log.exists() and is_table(self.log):
             by, lacks = draft(tables_of(self.log))
         rows = self._columns(lacks) if lacks else self._signals(by)
-        drafted, found = rows
+        drafted, found, hints = rows
         if self.write_map is not None:
             text = f"# Drafted from {self.log.name}; check it.\n"
-            text += "".join(f"# Missing: {what}\n" for what in lacks)
+            text += "".join(f"# {line}\n" for line in (*(f"Missing: {w}" for w in lacks), *hints))
             self.write_map.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.write_map, (text + (drafted or by or Map()).toml()).encode())
             said = f"Written: {self.write_map}"
@@ -63,7 +63,7 @@ class Inspect:
             settings = {"log": str(self.log), "map": str(self.map) if self.map else None}
             BenchResult("inspect", settings, 0, found).write(self.json)
 
-    def _columns(self, lacks: list[str]) -> tuple[Map | None, list[dict]]:
+    def _columns(self, lacks: list[str]) -> tuple[Map | None, list[dict], list[str]]:
         """A table that needs a map first."""
         seen = columns(tables_of(self.log))
         console.out.print(own.columns(seen))
@@ -73,9 +73,9 @@ class Inspect:
                 f"{self.log} needs a map; draft one: sagewing inspect {self.log} "
                 "--write-map map.toml."
             )
-        return None, [column._asdict() for column in seen]
+        return None, [column._asdict() for column in seen], []
 
-    def _signals(self, by: Map | None) -> tuple[Map, list[dict]]:
+    def _signals(self, by: Map | None) -> tuple[Map, list[dict], list[str]]:
         log = read_log(self.log, by)
         found = survey(log)
         console.out.print(f"{log.format}: {log.name}", highlight=False, markup=False)
@@ -83,7 +83,8 @@ class Inspect:
         for line in _said(found):
             console.out.print(line, highlight=False, markup=False, soft_wrap=True)
         console.notes([*log.notes, *found.doubts])
-        return _with_delay(by or Map(), found), [seen._asdict() for seen in found.signals]
+        rows = [seen._asdict() for seen in found.signals]
+        return _with_delay(by or Map(), found), rows, _hints(found)
 
 
 def _said(found: Survey) -> list[str]:
@@ -97,6 +98,12 @@ def _said(found: Survey) -> list[str]:
     if found.position_noise_m is not None:
         lines.append(f"The position's white noise is about {found.position_noise_m:.2g} m.")
     return lines
+
+
+def _hints(found: Survey) -> list[str]:
+    """What the user may want to write into the map."""
+    noise = found.position_noise_m
+    return [] if noise is None else [f"[pose] position_std = {noise:.2g}  # its white noise alone"]
 
 
 def _with_delay(by: Map, found: Survey) -> Map:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from sagewing.bench.own import Outcome, check_filters, check_outages, run_own
+from sagewing.bench.own import Outcome, check_outages, run_own
+from sagewing.bench.own_filters import check_filters
 from sagewing.bench.result import BenchResult
 from sagewing.bench.track import Track
 from sagewing.cli import console

@@ -63,6 +63,12 @@ class Timeline:
         """The usual step, in seconds."""
         return float(np.median(self.dt))
 
+    @property
+    def steps_a_pose(self) -> float:
+        """How many steps there usually are from one pose to the next."""
+        came = np.flatnonzero(np.isfinite(self.pose.position).all(axis=1))
+        return float(np.median(np.diff(came))) if len(came) > 1 else 1.0
+
     def hidden(self, windows: Sequence[tuple[float, float]]) -> Bool[np.ndarray, "T"]:
         """Which steps lie in these windows."""
         inside = np.zeros(len(self.t), bool)
