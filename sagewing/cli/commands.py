@@ -12,6 +12,8 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "demo": Entry("demo:Demo", "see it work on simulated flights: a table and a page"),
+    "inspect": Entry("inspect:Inspect", "what is in a log: signals, rates, gaps, clocks, units"),
+    "run": Entry("run:Run", "the filters on your own log: trajectories, errors, a page"),
     "train flight": Entry("train_flight:TrainFlight", "train the learned filter on flights"),
     "train chaos": Entry("train_chaos:TrainChaos", "train a learned filter on Lorenz"),
     "tune flight": Entry("tune_flight:TuneFlight", "fit a constant Q and R to flights"),
@@ -29,7 +31,7 @@ GROUPS = {
     "train": "Train a learned filter.",
     "tune": "Fit a constant Q and R to data: a careful engineer's EKF.",
 }
-FIRST = ("demo", "train flight", "export")
+FIRST = ("demo", "inspect", "run", "train flight", "export")
 
 
 def screen(group: str | None = None) -> str:

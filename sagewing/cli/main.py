@@ -21,7 +21,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         command()
     except InputError as error:
-        console.err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        console.error(str(error))
         sys.exit(2)
     except KeyboardInterrupt:
         console.err.print("Interrupted.")
