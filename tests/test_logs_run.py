@@ -247,6 +247,7 @@ def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path,
     assert (result["schema"], result["command"]) == (1, "run")
     assert [row["filter"] for row in result["rows"]] == ["ekf", "ndr"]
     assert result == json.loads((tmp_path / "copy.json").read_text())
+    assert "NDR-SHKF" in (out / "report.html").read_text()
     rows = np.loadtxt(out / "ndr.tum")
     np.testing.assert_allclose(rows[:, 1:4], position_at(rows[:, 0] - 100.0), atol=0.5)
     before = (out / "ekf.tum").read_bytes()

@@ -9,7 +9,7 @@ import tyro
 
 from sagewing.bench.own import Outcome, check_outages, run_own
 from sagewing.bench.own_filters import check_filters
-from sagewing.bench.result import BenchResult
+from sagewing.bench.result import BenchResult, versions
 from sagewing.bench.track import Track
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights, learned_part
@@ -22,6 +22,7 @@ from sagewing.flights.timeline import Timeline, timeline
 from sagewing.flights.tum import tum
 from sagewing.policy import Policy
 from sagewing.report import own
+from sagewing.report.flight_page import flight_page
 
 RESULT, PAGE = "result.json", "report.html"
 
@@ -75,7 +76,9 @@ class Run:
             made = self._estimated(log, line, filters, learned, outages)
             self._write(made, line, filters, outages)
             console.out.print(own.table(made.rows))
-            console.err.print(f"Written: {self.out}/ (trajectories, {RESULT})", highlight=False)
+            console.err.print(
+                f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})", highlight=False
+            )
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
         if self.policy is None:
@@ -136,6 +139,12 @@ class Run:
         result = BenchResult("run", settings, 0, made.rows)
         for path in filter(None, (self.out / RESULT, self.json)):
             result.write(path)
+        command = f"sagewing run {self.log} --filter {self.filter}"
+        made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+        page = flight_page(
+            made.scene, made.rows, f"Sagewing: {line.name}", f"{command}; {made_with}"
+        )
+        write_atomically(self.out / PAGE, page.encode())
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:
