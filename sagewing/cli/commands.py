@@ -53,7 +53,8 @@ def screen(group: str | None = None) -> str:
             "And:",
             *_lines(rest),
         ]
-    return "\n".join([*lines, "", "Options and an example of each: sagewing COMMAND --help"])
+    lines += ["", "Options and an example of each: sagewing COMMAND --help"]
+    return "\n".join([*lines, "Every command takes --quiet: no progress, no notes."])
 
 
 def _lines(names: tuple[str, ...] | list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -47,6 +48,11 @@ def silenced(quiet: bool) -> Iterator[None]:
         yield
     finally:
         err.quiet = before
+
+
+def error(text: str) -> None:
+    """What is wrong; the text may hold names from a file, and these may look like markup."""
+    err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 class Log:

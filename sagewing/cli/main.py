@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen
 from sagewing.errors import InputError
 
+QUIET = "--quiet"  # of every command
+
 
 def main(args: list[str] | None = None) -> None:
     """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
@@ -16,10 +18,11 @@ def main(args: list[str] | None = None) -> None:
     entry, name, rest = _chosen(words)
     from sagewing.cli import console
 
-    command = _parsed(entry, name, rest)
+    command = _parsed(entry, name, [word for word in rest if word != QUIET])
     _remember_compilations()
     try:
-        command()
+        with console.silenced(QUIET in rest):
+            command()
     except InputError as error:
         console.error(str(error))
         sys.exit(2)

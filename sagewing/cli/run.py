@@ -54,8 +54,6 @@ class Run:
     """a TOML file that names columns or topics"""
     json: Path | None = None
     """write the result here, too"""
-    quiet: bool = False
-    """no progress and no notes"""
 
     def __call__(self) -> None:
         """Run it."""
@@ -67,18 +65,15 @@ class Run:
         console.check_absent((*files, self.json), self.force)
         by = None if self.map is None else read_map(self.map)
         learned = self._learned(filters)
-        with console.silenced(self.quiet):
-            with console.err.status("reading the log"):
-                log = read_log(self.log, by)
-                line = timeline(log)
-            console.notes(line.notes)
-            check_outages(line, outages)
-            made = self._estimated(log, line, filters, learned, outages)
-            self._write(made, line, filters, outages)
-            console.out.print(own.table(made.rows))
-            console.err.print(
-                f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})", highlight=False
-            )
+        with console.err.status("reading the log"):
+            log = read_log(self.log, by)
+            line = timeline(log)
+        console.notes(line.notes)
+        check_outages(line, outages)
+        made = self._estimated(log, line, filters, learned, outages)
+        self._write(made, line, filters, outages)
+        console.out.print(own.table(made.rows))
+        console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})", highlight=False)
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
         if self.policy is None:
