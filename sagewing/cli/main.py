@@ -1,11 +1,8 @@
 """The command line: `sagewing COMMAND`."""
 
-import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
-import jax
 import tyro
 
 from sagewing.cli import console
@@ -20,6 +17,7 @@ from sagewing.cli.train_chaos import TrainChaos
 from sagewing.cli.train_flight import TrainFlight
 from sagewing.cli.tune_chaos import TuneChaos
 from sagewing.cli.tune_flight import TuneFlight
+from sagewing.compilations import remember_compilations
 from sagewing.errors import InputError
 
 Bench = (
@@ -65,13 +63,6 @@ Command = (
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Fly, tyro.conf.subcommand("fly")]
 )
-
-
-def remember_compilations() -> None:
-    """Keep compiled programs in the user's cache: the second run of a command starts at once."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(cache / "sagewing" / "xla"))
 
 
 def main(args: list[str] | None = None) -> None:

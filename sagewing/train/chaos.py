@@ -16,7 +16,16 @@ from sagewing.policy import Architecture, Network, Noise, Policy
 from sagewing.policy.network import HIDDEN, Purpose
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Scalar
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, Protocol, episodes, protocol_named
+from sagewing.sim.chaos import (
+    ALIGNED,
+    DT,
+    LORENZ,
+    Q_BASE,
+    R_BASE,
+    Protocol,
+    episodes,
+    protocol_named,
+)
 from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss
 

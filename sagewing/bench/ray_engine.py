@@ -1,0 +1,84 @@
+"""The sweep's engine on a Ray cluster: groups go wherever a core is free."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sagewing.bench import worker
+from sagewing.bench.store import Outcome
+from sagewing.bench.sweep import Said, Task, Work
+from sagewing.errors import InputError
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class RayEngine:
+    """A Ray cluster at an address, or one of this machine alone where none is given.
+
+    A group takes one core. Ray runs it again when its worker or its node dies; the nodes need
+    this package and nothing else.
+    """
+
+    def __init__(self, address: str | None = None):
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports home unless told not to
+        try:
+            import ray
+        except ImportError:
+            raise InputError(
+                "--engine ray needs Ray, which is not installed: pip install 'sagewing[cluster]'."
+            ) from None
+        self._ray: Any = ray
+        try:
+            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"No Ray cluster answers at --address {address} ({first}); start one with "
+                "`ray start --head --port 6379` and give its HOST:6379."
+            ) from None
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this sweep ends."""
+        self._ray.shutdown()
+
+    @property
+    def slots(self) -> int:
+        """The cores of the cluster as it is now: nodes may come and go."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def run(
+        self, work: Work, groups: Sequence[list[Task]], may_start: Callable[[list[Task]], bool]
+    ) -> Iterator[Said]:
+        """Do the groups; see `Engine`."""
+        ray = self._ray
+        remote = ray.remote(num_cpus=1, max_retries=worker.RETRIES)(_group)
+        waiting = deque(groups)
+        running: dict[Any, list[Task]] = {}
+        try:
+            while waiting or running:
+                # No more than there are cores: what is handed in cannot be held back any more.
+                while waiting and len(running) < self.slots:
+                    if not may_start(waiting[0]):
+                        waiting.clear()
+                        break
+                    group = waiting.popleft()
+                    settings = [task.settings for task in group]
+                    running[remote.remote(work, settings)] = group
+                ready, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
+                for reference in ready:
+                    group = running.pop(reference)
+                    try:
+                        said, seconds = ray.get(reference)
+                    except (ray.exceptions.RayError, OSError) as error:
+                        raise worker.died(group[0].variant, type(error).__name__) from error
+                    yield Said(group, 1.0, worker.outcomes_of(said), seconds)
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _group(
+    work: Work, settings: list[dict[str, Any]]
+) -> tuple[list[Outcome] | str | InputError, float]:
+    return worker.do(work, settings, lambda part: None)
