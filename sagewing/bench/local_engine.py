@@ -2,9 +2,10 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ class LocalEngine:
 
     def run(
         self, work: Work, groups: Sequence[list[Task]], may_start: Callable[[list[Task]], bool]
-    ) -> Iterator[Said]:
+    ) -> Generator[Said, None, None]:
         """Do the groups; see `Engine`."""
         waiting = deque(groups)
         deaths = {group[0].key: 0 for group in groups}
@@ -90,6 +91,7 @@ def _start(work: Work) -> _Worker:
 
 def _serve(work: Work, pipe: Connection) -> None:
     """A worker's life: a group comes, how far it is and what came of it go."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, who ends its workers
     threading.Thread(target=_die_with_the_driver, daemon=True).start()
     while True:
         settings = pipe.recv()

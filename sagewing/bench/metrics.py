@@ -53,7 +53,7 @@ def summary_of(armse: Float[Array, "B"]) -> ErrorSummary:
         float(np.mean(kept, dtype=np.float64)),
         float(np.std(kept, dtype=np.float64)),
         float(np.median(kept)),
-        float(100.0 * (1.0 - kept.size / armse.size)),
+        float(100.0 * np.mean(np.isnan(armse))),
     )
 
 

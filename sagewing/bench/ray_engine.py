@@ -1,8 +1,9 @@
 """The sweep's engine on a Ray cluster: groups go wherever a core is free."""
 
+import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from sagewing.bench import worker
@@ -30,7 +31,7 @@ class RayEngine:
             ) from None
         self._ray: Any = ray
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             first = str(error).strip().splitlines()[0]
             raise InputError(
@@ -49,7 +50,7 @@ class RayEngine:
 
     def run(
         self, work: Work, groups: Sequence[list[Task]], may_start: Callable[[list[Task]], bool]
-    ) -> Iterator[Said]:
+    ) -> Generator[Said, None, None]:
         """Do the groups; see `Engine`."""
         ray = self._ray
         remote = ray.remote(num_cpus=1, max_retries=worker.RETRIES)(_group)

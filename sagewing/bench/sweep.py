@@ -8,7 +8,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -81,7 +82,7 @@ class Engine(Protocol):
 
     def run(
         self, work: Work, groups: Sequence[list[Task]], may_start: Callable[[list[Task]], bool]
-    ) -> Iterator[Said]:
+    ) -> Generator[Said, None, None]:
         """Do the groups in their order; stop at the first that may not start any more.
 
         A group whose worker dies is done again. Closing the iterator ends all workers.
@@ -143,22 +144,23 @@ def sweep(
         report(status)
 
     tell("starting")
-    for tasks, part, outcomes, seconds in engine.run(study.work, groups, may_start):
-        note = f"{tasks[0].variant}, seeds {', '.join(str(t.seed) for t in tasks)}"
-        if outcomes is None:
-            running[tasks[0].key] = part * len(tasks)
-        else:
-            running.pop(tasks[0].key, None)
-            each = seconds / len(tasks)
-            store.add(
-                Finished(t.key, t.study, t.variant, t.seed, t.settings, outcome, each, origin)
-                for t, outcome in zip(tasks, outcomes, strict=True)
-            )
-            for task in tasks:
-                costs.add(task.variant, each)
-                del missing[task.key]
-            note = f"done: {note}"
-        tell(note)
+    with closing(engine.run(study.work, groups, may_start)) as events:
+        for tasks, part, outcomes, seconds in events:
+            note = f"{tasks[0].variant}, seeds {', '.join(str(t.seed) for t in tasks)}"
+            if outcomes is None:
+                running[tasks[0].key] = part * len(tasks)
+            else:
+                running.pop(tasks[0].key, None)
+                each = seconds / len(tasks)
+                store.add(
+                    Finished(t.key, t.study, t.variant, t.seed, t.settings, outcome, each, origin)
+                    for t, outcome in zip(tasks, outcomes, strict=True)
+                )
+                for task in tasks:
+                    costs.add(task.variant, each)
+                    del missing[task.key]
+                note = f"done: {note}"
+            tell(note)
     return Left(len(missing), costs.rest(missing.values()))
 
 

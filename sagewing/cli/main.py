@@ -13,6 +13,7 @@ from sagewing.cli.bench_transfer import BenchTransfer
 from sagewing.cli.demo import Demo
 from sagewing.cli.export import Export
 from sagewing.cli.fly import Fly
+from sagewing.cli.sweep_ablation import SweepAblation
 from sagewing.cli.train_chaos import TrainChaos
 from sagewing.cli.train_flight import TrainFlight
 from sagewing.cli.tune_chaos import TuneChaos
@@ -60,6 +61,7 @@ Command = (
             "Example: sagewing tune flight --out out/tune",
         ),
     ]
+    | Annotated[SweepAblation, tyro.conf.subcommand("sweep")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[Fly, tyro.conf.subcommand("fly")]
 )
