@@ -52,7 +52,7 @@ class LocalEngine:
                     one = idle.pop() if idle else _start(work)
                     one.pipe.send([task.settings for task in group])
                     busy[one.pipe] = (one, group)
-                for pipe in wait(list(busy)):
+                for pipe in wait(list(busy)) if busy else ():
                     assert isinstance(pipe, Connection)
                     one, group = busy[pipe]
                     try:

@@ -31,7 +31,13 @@ class RayEngine:
             ) from None
         self._ray: Any = ray
         try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
+            alone = {} if address else {"include_dashboard": False}
+            ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **alone,
+            )
         except (ConnectionError, ValueError, RuntimeError) as error:
             first = str(error).strip().splitlines()[0]
             raise InputError(
@@ -66,7 +72,8 @@ class RayEngine:
                     group = waiting.popleft()
                     settings = [task.settings for task in group]
                     running[remote.remote(work, settings)] = group
-                ready, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
+                pending = list(running)
+                ready = ray.wait(pending, timeout=SECONDS_BETWEEN_LOOKS)[0] if pending else []
                 for reference in ready:
                     group = running.pop(reference)
                     try:

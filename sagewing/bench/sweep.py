@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from sagewing.bench.result import commit, versions
 from sagewing.bench.store import Finished, Outcome, Store
@@ -72,6 +72,7 @@ class Said(NamedTuple):
     seconds: float = 0.0
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Where groups of tasks are done."""
 
@@ -137,11 +138,9 @@ def sweep(
         return spent < budget and spent + costs.group(tasks) <= budget
 
     def tell(note: str) -> None:
-        part = sum(running.values())
-        status = Status(
-            total - len(missing) + part, total, costs.rest(missing.values(), part), note
-        )
-        report(status)
+        part = sum(running.values(), 0.0)
+        rest = costs.rest(missing.values(), part)
+        report(Status(total - len(missing) + part, total, rest, note))
 
     tell("starting")
     with closing(engine.run(study.work, groups, may_start)) as events:
@@ -194,7 +193,7 @@ class Costs:
 
     def group(self, tasks: Sequence[Task]) -> float:
         """What a group will take, one task after another."""
-        return sum(self.task(task.variant) for task in tasks)
+        return sum((self.task(task.variant) for task in tasks), 0.0)
 
     def rest(self, tasks: Any, part: float = 0.0) -> float:
         """What tasks will take on all slots, `part` of a task being done; NaN if nobody knows."""

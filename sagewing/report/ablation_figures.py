@@ -18,7 +18,9 @@ POINTS = 4000
 def violins(lines: dict[str, list[Line]], domain: str, path: Path) -> None:
     """How the runs of all seeds are distributed, a violin a variant, an axis a panel."""
     widths = [len(of) for of in lines.values()]
-    with new_figure(path, 1.25 * sum(widths) + 1.0, 4.8) as figure:
+    every = np.concatenate([line.errors[domain].ravel() for of in lines.values() for line in of])
+    every = every[~np.isnan(every)]
+    with new_figure(path, max(6.0, 1.25 * sum(widths) + 1.0), 4.8) as figure:
         panels = figure.subplots(1, len(lines), sharey=True, squeeze=False, width_ratios=widths)[0]
         for axes, (axis, of) in zip(panels, lines.items(), strict=True):
             for place, line in enumerate(of):
@@ -27,6 +29,8 @@ def violins(lines: dict[str, list[Line]], domain: str, path: Path) -> None:
             axes.set_title(AXES[axis].title if axis else "", fontsize=9)
             axes.grid(False, axis="x")
         panels[0].set(yscale="log", ylabel=f"ARMSE of a run, {SYSTEMS[domain]}")
+        if every.size:
+            panels[0].set_ylim(0.9 * every.min(), 1.1 * every.max())
         handles, labels = panels[0].get_legend_handles_labels()
         known = dict(zip(labels, handles, strict=True))
         figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=3, fontsize=8)
