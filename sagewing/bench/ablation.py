@@ -53,7 +53,7 @@ AXES = {
     "depth": Axis("recurrent depth", "3 layers"),
     "aux": Axis("auxiliary weight", "λ = 0.1"),
     "input": Axis("input representation", "whitened"),
-    "gain": Axis("r in the gain", "r of the step before", ours=True),
+    "gain": Axis("r in the gain", "prior r", ours=True),
     "bounds": Axis("bounds of q and r", "0.1 to 100 x base", ours=True),
     "start": Axis("start of a training record", "exact", ours=True),
 }
@@ -67,7 +67,7 @@ VARIANTS = {
     "input-raw": Variant("input", "raw", {"features": "raw"}),
     "input-no-log": Variant("input", "whitened, no log", {"features": "whitened-no-log"}),
     "input-nis": Variant("input", "NIS", {"features": "nis"}),
-    "gain-posterior": Variant("gain", "r of the step itself", {"gain_noise": "posterior"}),
+    "gain-posterior": Variant("gain", "posterior r", {"gain_noise": "posterior"}),
     "bounds-10": Variant("bounds", "0.1 to 10 x base", {"bounds": (0.1, 10.0)}),
     "bounds-1000": Variant("bounds", "0.1 to 1000 x base", {"bounds": (0.1, 1000.0)}),
     "start-noise": Variant("start", "drawn", {"protocol": f"{PAPER.name},start_noise=yes"}),

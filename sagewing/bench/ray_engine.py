@@ -32,7 +32,7 @@ class RayEngine:
         self._ray: Any = ray
         try:
             alone = {} if address else {"include_dashboard": False}
-            ray.init(
+            self._ray.init(
                 address=address or "local",
                 log_to_driver=False,
                 logging_level=logging.ERROR,

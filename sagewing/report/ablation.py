@@ -91,7 +91,7 @@ def table(lines: Sequence[Line]) -> Table:
 def differences_table(lines: Sequence[Line]) -> Table:
     """What sets the variants apart from the default, for the terminal."""
     out = _table("Less the default, 95% intervals over seeds; bold: leaves out zero")
-    heads = ("Rössler median", "Rössler mean", "Rössler lost, points")
+    heads = ("Rössler\nmedian", "\nmean", "\nlost, points")
     for name in heads:
         out.add_column(name, justify="right", no_wrap=True)
     for line in lines:
@@ -209,7 +209,8 @@ def _interval(interval: Interval) -> str:
 
 
 def _emphatic(interval: Interval) -> str:
-    return f"[bold]{_interval(interval)}[/]" if interval.tells else _interval(interval)
+    said = _interval(interval).strip("()")
+    return f"[bold]{said}[/]" if interval.tells else said
 
 
 def _and(words: Sequence[str]) -> str:
