@@ -82,9 +82,9 @@ def _until(what, process, why: str):
 
 @pytest.fixture(scope="module")
 def quiet(room, surroundings):
-    """A study that nothing disturbed: one process, two seeds in a group."""
+    """A study that nothing disturbed: one process, all seeds in a group."""
     place = room / "quiet"
-    command = _command(place, processes=1, group=2)
+    command = _command(place, processes=1, group=SEEDS)
     subprocess.run(command, env=surroundings, check=True, capture_output=True)
     assert [row["seed"] for row in _rows(place)] == list(range(SEEDS))
     return place

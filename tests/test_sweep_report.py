@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from sagewing.bench.ablation import DEFAULT, VARIANTS
+from sagewing.bench.ablation_lines import Found, lines_of
 from sagewing.bench.differences import _medians, differences
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
@@ -19,8 +20,8 @@ def _errors(seeds: int, shift: float, key: int = 0) -> np.ndarray:
     return np.abs(level + shift + drawn.normal(0.0, 0.05, (seeds, RUNS))).astype(np.float32)
 
 
-def _found(shifts: dict[str, float], seeds: int = 10) -> ablation.Found:
-    found: ablation.Found = {}
+def _found(shifts: dict[str, float], seeds: int = 10) -> Found:
+    found: Found = {}
     for name, shift in shifts.items():
         errors = _errors(seeds, shift)
         found[name] = {s: {"lorenz": e, "rossler": e} for s, e in enumerate(errors)}
@@ -56,7 +57,7 @@ def test_lost_runs_are_counted_in_points():
 
 
 def test_a_sentence_claims_what_an_interval_leaves_no_doubt_of():
-    lines = ablation.lines_of(_found({DEFAULT: 0.0, "depth-1": 0.05, "depth-5": 0.0}))
+    lines = lines_of(_found({DEFAULT: 0.0, "depth-1": 0.05, "depth-5": 0.0}))
     said = ablation.finding("depth", lines["depth"])
     assert said.startswith("recurrent depth against 3 layers (10 seeds).")
     assert "1 layer: Rössler median higher by 0.0" in said
@@ -65,20 +66,20 @@ def test_a_sentence_claims_what_an_interval_leaves_no_doubt_of():
 
 
 def test_a_few_seeds_cannot_tell():
-    lines = ablation.lines_of(_found({DEFAULT: 0.0, "depth-1": 0.5}, seeds=4))
+    lines = lines_of(_found({DEFAULT: 0.0, "depth-1": 0.5}, seeds=4))
     assert ablation.finding("depth", lines["depth"]).endswith("(4 seeds). 1 layer: cannot tell.")
 
 
 def test_a_study_of_the_default_alone_has_a_table():
-    lines = ablation.lines_of(_found({DEFAULT: 0.0}))
+    lines = lines_of(_found({DEFAULT: 0.0}))
     assert [line.label for line in lines[""]] == ["default"]
     assert "default" in ablation.markdown(lines)
-    assert ablation.lines_of({}) == {}
+    assert lines_of({}) == {}
 
 
 def test_tables_name_every_variant_in_eighty_columns_and_beside_the_paper(tmp_path):
     names = list(VARIANTS)
-    lines = ablation.lines_of(_found({name: 0.01 * i for i, name in enumerate(names)}))
+    lines = lines_of(_found({name: 0.01 * i for i, name in enumerate(names)}))
     console = Console(width=80, record=True, file=(tmp_path / "said").open("w"))
     for of in lines.values():
         console.print(ablation.table(of))

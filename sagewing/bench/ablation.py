@@ -54,7 +54,7 @@ AXES = {
     "aux": Axis("auxiliary weight", "λ = 0.1"),
     "input": Axis("input representation", "whitened"),
     "gain": Axis("r in the gain", "prior r", ours=True),
-    "bounds": Axis("bounds of q and r", "0.1 to 100 x base", ours=True),
+    "bounds": Axis("bounds of q and r", "up to 100 x base", ours=True),
     "start": Axis("start of a training record", "exact", ours=True),
 }
 VARIANTS = {
@@ -68,8 +68,8 @@ VARIANTS = {
     "input-no-log": Variant("input", "whitened, no log", {"features": "whitened-no-log"}),
     "input-nis": Variant("input", "NIS", {"features": "nis"}),
     "gain-posterior": Variant("gain", "posterior r", {"gain_noise": "posterior"}),
-    "bounds-10": Variant("bounds", "0.1 to 10 x base", {"bounds": (0.1, 10.0)}),
-    "bounds-1000": Variant("bounds", "0.1 to 1000 x base", {"bounds": (0.1, 1000.0)}),
+    "bounds-10": Variant("bounds", "up to 10 x base", {"bounds": (0.1, 10.0)}),
+    "bounds-1000": Variant("bounds", "up to 1000 x base", {"bounds": (0.1, 1000.0)}),
     "start-noise": Variant("start", "drawn", {"protocol": f"{PAPER.name},start_noise=yes"}),
 }
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import tyro
 
 from sagewing.bench.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
+from sagewing.bench.ablation_lines import Found, lines_of
 from sagewing.bench.local_engine import LocalEngine
 from sagewing.bench.ray_engine import RayEngine
 from sagewing.bench.result import BenchResult
@@ -146,10 +147,10 @@ class SweepAblation:
         result = BenchResult(f"sweep {NAME}", settings, self.seed, rows)
         for path in filter(None, (self.out / "result.json", self.json)):
             result.write(path)
-        found: ablation.Found = {}
+        found: Found = {}
         for done in results:
             found.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
-        lines = ablation.lines_of(found)
+        lines = lines_of(found)
         if not lines:
             return
         write_atomically(self.out / "table.md", ablation.markdown(lines).encode())

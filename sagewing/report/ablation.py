@@ -1,16 +1,15 @@
 """The ablation study in tables and sentences: our figures beside the paper's."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.ablation import AXES, DEFAULT, DOMAINS, VARIANTS
-from sagewing.bench.differences import STATISTICS, Errors, Interval, differences
-from sagewing.bench.metrics import ErrorSummary, summary_of
+from sagewing.bench.ablation import AXES, DEFAULT, DOMAINS
+from sagewing.bench.ablation_lines import Line
+from sagewing.bench.differences import STATISTICS, Interval
+from sagewing.bench.metrics import ErrorSummary
 
 # Paper, tables of the ablation study, 100 seeds: Lorenz and Rössler. It gives no lost runs of
 # Lorenz.
@@ -31,47 +30,6 @@ WORDS = {
     "armse_mean": ("mean", "higher", "lower", ""),
     "divergence_pct": ("share of lost runs", "higher", "lower", " points"),
 }
-
-
-class Line(NamedTuple):
-    """A variant in the tables: its seeds, and by domain its errors, summary and differences."""
-
-    variant: str
-    label: str
-    seeds: list[int]
-    errors: dict[str, Errors]
-    pooled: dict[str, ErrorSummary]
-    differences: dict[str, dict[str, Interval]]
-
-
-Found = dict[str, dict[int, dict[str, Float[np.ndarray, "runs"]]]]  # by variant, seed, domain
-
-
-def lines_of(found: Found) -> dict[str, list[Line]]:
-    """The tables' lines by axis; the default is in each."""
-    made = {name: _line(name, found) for name in VARIANTS if found.get(name)}
-    lines = {}
-    for axis, about in AXES.items():
-        of = [line for name, line in made.items() if VARIANTS[name].axis == axis]
-        if of and DEFAULT in made:
-            of.insert(0, made[DEFAULT]._replace(label=about.default))
-        if of:
-            lines[axis] = of
-    return lines or ({"": list(made.values())} if made else {})
-
-
-def _line(name: str, found: Found) -> Line:
-    of = found[name]
-    errors = {d: np.stack([arrays[d] for arrays in of.values()]) for d in DOMAINS}
-    pooled = {d: summary_of(errors[d].ravel()) for d in DOMAINS}
-    default = found.get(DEFAULT, {})
-    common = [seed for seed in of if seed in default]
-    apart = {}
-    if name != DEFAULT and common:
-        for d in DOMAINS:
-            ours, theirs = (np.stack([a[seed][d] for seed in common]) for a in (of, default))
-            apart[d] = differences(ours, theirs)
-    return Line(name, VARIANTS[name].label, list(of), errors, pooled, apart)
 
 
 def table(lines: Sequence[Line]) -> Table:
@@ -199,7 +157,9 @@ def _both(pooled: ErrorSummary, sign: str = " ± ") -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "–"
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.3f}" if value < 10.0 else f"{value:.2f}"
 
 
 def _interval(interval: Interval) -> str:

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from sagewing.bench.ablation import AXES, DEFAULT
-from sagewing.report.ablation import Line
+from sagewing.bench.ablation_lines import Line
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, SYSTEMS
 
@@ -29,6 +30,9 @@ def violins(lines: dict[str, list[Line]], domain: str, path: Path) -> None:
             axes.set_title(AXES[axis].title if axis else "", fontsize=9)
             axes.grid(False, axis="x")
         panels[0].set(yscale="log", ylabel=f"ARMSE of a run, {SYSTEMS[domain]}")
+        panels[0].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panels[0].yaxis.set_major_formatter("{x:g}")
+        panels[0].yaxis.set_minor_formatter(NullFormatter())
         if every.size:
             panels[0].set_ylim(0.9 * every.min(), 1.1 * every.max())
         handles, labels = panels[0].get_legend_handles_labels()
