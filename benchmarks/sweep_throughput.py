@@ -15,7 +15,7 @@ import tempfile
 import time
 from typing import Any
 
-from sagewing.bench.ablation import Ablation, _setup
+from sagewing.bench.ablation import WIDTH, Ablation, setup_of
 from sagewing.bench.local_engine import LocalEngine
 from sagewing.bench.store import Outcome
 from sagewing.bench.sweep import GROUP, Study, grouped
@@ -26,14 +26,14 @@ CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 def train_alone(settings: list[dict[str, Any]], report: Any) -> list[Outcome]:
     """A group's training without its test; how long its epochs took, compilation apart."""
-    setup: ChaosTraining = _setup(settings[0]["training"])
+    setup: ChaosTraining = setup_of(settings[0]["training"])
     times: list[tuple[int, float]] = []
     seeds = [task["seed"] for task in settings]
     train_chaos(
         setup,
         seeds,
         report=lambda p: times.append((p.epoch, time.perf_counter())),
-        width=16,
+        width=max(WIDTH, len(seeds)),
     )
     (first, began), (last, ended) = times[0], times[-1]
     elements = (last - first) * setup.batch * setup.steps * len(seeds)

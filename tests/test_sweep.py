@@ -14,6 +14,7 @@ import sagewing as sw
 from sagewing.bench import store as stores
 from sagewing.bench.ablation import VARIANTS, Ablation, variants_named
 from sagewing.bench.local_engine import LocalEngine
+from sagewing.bench.ray_engine import RayEngine
 from sagewing.bench.store import open_store
 from sagewing.bench.sweep import Task, grouped, sweep
 from sagewing.bench.worker import TaskFailed
@@ -116,6 +117,22 @@ def test_an_error_in_a_task_is_told_and_what_was_finished_is_kept(tmp_path):
         _run(study, tmp_path / "s.sqlite", group=1)
     with open_store(tmp_path / "s.sqlite") as store:
         assert [r.seed for r in store.get(task.key for task in study.tasks)] == [0]
+
+
+def test_ray_that_is_not_there_is_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(sw.InputError, match=r"pip install 'sagewing\[cluster\]'"):
+        RayEngine()
+
+
+def test_a_cluster_that_does_not_answer_is_told_at_once():
+    pytest.importorskip("ray", reason="Ray is the extra `cluster`")
+    with pytest.raises(
+        sw.InputError, match=r"answers at --address 127\.0\.0\.1:1 .*ray start --head"
+    ):
+        RayEngine("127.0.0.1:1")
+    with pytest.raises(sw.InputError, match=r"takes HOST:PORT; got here"):
+        RayEngine("here")
 
 
 def test_two_sweeps_do_not_share_a_store(tmp_path):

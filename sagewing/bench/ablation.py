@@ -139,7 +139,7 @@ def _card(setup: ChaosTraining) -> dict[str, Any]:
     return known
 
 
-def _setup(card: dict[str, Any]) -> ChaosTraining:
+def setup_of(card: dict[str, Any]) -> ChaosTraining:
     """The training that `_card` describes."""
     inside = card["policy"]
     decay = tuple((epoch, factor) for epoch, factor in card["schedule"]["decay"])
@@ -158,7 +158,12 @@ def _setup(card: dict[str, Any]) -> ChaosTraining:
 
 def work(tasks: list[dict[str, Any]], report: Callable[[float], None]) -> list[Outcome]:
     """Train a variant's seeds in one program and test each; a pure function of the settings."""
-    setup, test = _setup(tasks[0]["training"]), tasks[0]["test"]
+    with jax.enable_x64(False):
+        return _work(tasks, report)
+
+
+def _work(tasks: list[dict[str, Any]], report: Callable[[float], None]) -> list[Outcome]:
+    setup, test = setup_of(tasks[0]["training"]), tasks[0]["test"]
     trained = train_chaos(
         setup,
         [task["seed"] for task in tasks],

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from sagewing.bench.sweep import Said, Task, Work
 from sagewing.errors import InputError
 
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_FOR_AN_ANSWER = 10.0
 
 
 class RayEngine:
@@ -30,6 +32,8 @@ class RayEngine:
                 "--engine ray needs Ray, which is not installed: pip install 'sagewing[cluster]'."
             ) from None
         self._ray: Any = ray
+        if address:
+            _knock(address)
         try:
             alone = {} if address else {"include_dashboard": False}
             self._ray.init(
@@ -39,11 +43,7 @@ class RayEngine:
                 **alone,
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"No Ray cluster answers at --address {address} ({first}); start one with "
-                "`ray start --head --port 6379` and give its HOST:6379."
-            ) from None
+            raise _nobody(address, str(error).strip().splitlines()[0]) from None
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this sweep ends."""
@@ -84,6 +84,24 @@ class RayEngine:
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where nobody listens; Ray would wait there for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        raise InputError(f"--address takes HOST:PORT; got {address}.")
+    try:
+        socket.create_connection((host, int(port)), SECONDS_FOR_AN_ANSWER).close()
+    except OSError as error:
+        raise _nobody(address, str(error)) from None
+
+
+def _nobody(address: str | None, why: str) -> InputError:
+    return InputError(
+        f"No Ray cluster answers at --address {address} ({why}); start one with "
+        "`ray start --head --port 6379` and give its HOST:6379 (see docs/ablation.md)."
+    )
 
 
 def _group(

@@ -123,7 +123,7 @@ def sweep(
     """
     began = time.monotonic()
     known = store.seconds(study.name)
-    costs = Costs(engine.slots)
+    costs = Costs(engine.slots, group)
     for variant, seconds in known.values():
         costs.add(variant, seconds)
     missing = {task.key: task for task in study.tasks if task.key not in known}
@@ -140,6 +140,8 @@ def sweep(
     def tell(note: str) -> None:
         part = sum(running.values(), 0.0)
         rest = costs.rest(missing.values(), part)
+        if math.isnan(rest) and part > 0.0:  # nothing has ended yet: as fast as up to here
+            rest = (time.monotonic() - began) * (len(missing) - part) / part
         report(Status(total - len(missing) + part, total, rest, note))
 
     tell("starting")
@@ -178,8 +180,9 @@ def grouped(tasks: Sequence[Task], size: int) -> list[list[Task]]:
 class Costs:
     """What tasks have cost so far, and what others will."""
 
-    def __init__(self, slots: int):
+    def __init__(self, slots: int, group: int):
         self._slots = slots
+        self._group = group
         self._seconds: dict[str, list[float]] = {}
 
     def add(self, variant: str, seconds: float) -> None:
@@ -201,4 +204,5 @@ class Costs:
         if tasks and not self._seconds:
             return math.nan
         left = 1.0 - part / len(tasks) if tasks else 0.0
-        return left * self.group(tasks) / max(1, min(self._slots, len(tasks)))
+        at_once = min(self._slots, -(-len(tasks) // self._group))
+        return left * self.group(tasks) / max(1, at_once)
