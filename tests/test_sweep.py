@@ -84,6 +84,9 @@ def test_a_budget_stops_cleanly_and_says_what_is_left(tmp_path):
     assert len(results) == 1  # nothing was known of the first; a second would not end in time
     assert left.tasks == 11
     assert 11 * 0.4 <= left.seconds < 11 * 10.0
+    other = studies.study(tmp_path, 3, studies.noted, seconds=0.01)
+    assert _run(other, store, group=1, budget=0.5)[1]  # the first study's costs are not its own
+    (tmp_path / "notes").write_text("0\n")
     left, results = _run(study, store, group=1, budget=1e-9)
     assert (left.tasks, len(results)) == (11, 1)
     left, results = _run(study, store, group=6, processes=2)

@@ -102,12 +102,11 @@ class Store:
         with self._saying(failed), self._connection:
             self._connection.executemany(query, rows)
 
-    def seconds(self, study: str) -> dict[str, tuple[str, float]]:
-        """Of every task of a study that is there: its variant and how long it took, by key."""
-        query = "SELECT key, variant, seconds FROM results WHERE study = ?"
+    def seconds(self, study: str) -> dict[str, float]:
+        """How long every task of a study that is there took, by key."""
+        query = "SELECT key, seconds FROM results WHERE study = ?"
         with self._saying("cannot be read"):
-            found = self._connection.execute(query, (study,)).fetchall()
-        return {key: (variant, seconds) for key, variant, seconds in found}
+            return dict(self._connection.execute(query, (study,)).fetchall())
 
     def get(self, keys: Iterable[str]) -> Iterator[Finished]:
         """The results with these keys, of those that are there, in the order of the keys."""

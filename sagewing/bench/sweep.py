@@ -124,8 +124,9 @@ def sweep(
     began = time.monotonic()
     known = store.seconds(study.name)
     costs = Costs(engine.slots, group)
-    for variant, seconds in known.values():
-        costs.add(variant, seconds)
+    for task in study.tasks:  # those of other settings, in the same store, tell nothing
+        if task.key in known:
+            costs.add(task.variant, known[task.key])
     missing = {task.key: task for task in study.tasks if task.key not in known}
     groups = grouped(list(missing.values()), group)
     store.make_room(len(missing), study.bytes_each)
