@@ -195,6 +195,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(t
 
 def test_every_command_shows_an_example(capsys):
     known = {"bench": ["chaos", "flight", "transfer"], "train": ["chaos", "flight"]}
+    known["sweep"] = ["ablation"]
     known["tune"] = known["train"]
     commands = [["demo"], *([c] for c in known), *([c, d] for c, ds in known.items() for d in ds)]
     for command in commands:
