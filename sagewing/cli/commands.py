@@ -23,11 +23,15 @@ COMMANDS = {
     "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
     "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
     "export": Entry("export:Export", "a filter as C99 for a flight computer"),
+    "sweep ablation": Entry(
+        "sweep_ablation:SweepAblation", "the ablation: many seeds, and resumes"
+    ),
     "report": Entry("report:Report", "the page of an earlier result, again"),
     "fly": Entry("fly:Fly", "a simulated quadrotor flies on the generated C"),
 }
 GROUPS = {
     "bench": "Compare the filters: the paper's tables and figures.",
+    "sweep": "Many trainings of many variants: a study that survives being killed.",
     "train": "Train a learned filter.",
     "tune": "Fit a constant Q and R to data: a careful engineer's EKF.",
 }
