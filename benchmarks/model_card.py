@@ -7,12 +7,9 @@ python benchmarks/model_card.py RESULT.json [RESULT.json ...], each of `sagewing
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from sagewing.files import to_json, write_atomically
-from sagewing.policy.storage import CARD, SHIPPED
+from sagewing.bench.card import add_figures, figures
+from sagewing.policy.storage import SHIPPED
 
 NOT_FOR = {
     "sim": "vehicles other than the simulated QDrone, other pose noise than trained for, starts "
@@ -20,17 +17,6 @@ NOT_FOR = {
     "real": "vehicles unlike a Crazyflie 2.1, flight without an IMU calibrated once a flight, "
     "blackouts of many seconds, other pose noise than trained for",
 }
-ERRORS = ("pos_rmse_m", "att_rmse_rad", "drift_m")
-
-
-def figures(rows: list[dict[str, Any]], name: str) -> dict[str, dict[str, float]]:
-    """Means over flights and draws, and the median drift, in every scenario."""
-    found: dict[str, dict[str, float]] = {}
-    for scenario in dict.fromkeys(row["scenario"] for row in rows):
-        of = [row for row in rows if (row["filter"], row["scenario"]) == (name, scenario)]
-        means = {e: float(np.mean([row[e] for row in of])) for e in ERRORS[:2]}
-        found[scenario] = means | {"drift_m": float(np.median([row["drift_m"] for row in of]))}
-    return found
 
 
 def main() -> None:
@@ -39,22 +25,13 @@ def main() -> None:
         result = json.loads(Path(path).read_text())
         settings = result["settings"]
         kind = "sim" if settings["data"] == "sim" else "real"
+        about = {k: result[k] for k in ("command", "seed")} | {"flights": "held-out circles"}
         for name in settings["filters"]:
             folder = SHIPPED / f"flight-{kind}-{settings['noise']}-{name}"
-            if not folder.is_dir():
-                continue
-            card = json.loads((folder / CARD).read_text())
-            card["provenance"] |= {
-                "figures": {
-                    "command": result["command"],
-                    "seed": result["seed"],
-                    "flights": "held-out circles",
-                    **figures(result["rows"], name),
-                },
-                "not_for": NOT_FOR[kind],
-            }
-            write_atomically(folder / CARD, to_json(card))
-            print(folder.name, card["provenance"]["figures"]["denial"])
+            if folder.is_dir():
+                found = figures(result["rows"], name)
+                add_figures(folder, {**about, **found}, NOT_FOR[kind])
+                print(folder.name, found["denial"])
 
 
 if __name__ == "__main__":

@@ -1,22 +1,24 @@
 """`sagewing train flight`: fit the NDR-SHKF of the flight estimator."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sagewing.bench.flight import NOISE
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
+from sagewing.cli.own_training import BASELINE, OWN, PAPER, Recipe, judge, tuned
 from sagewing.errors import InputError
-from sagewing.flights import Flight
-from sagewing.flights.dataset import SIM, load
+from sagewing.flights.dataset import SIM, Dataset, load
+from sagewing.flights.own_logs import are_logs, own_flights
 from sagewing.flights.records import WithoutPose
 from sagewing.policy import Architecture, Noise
 from sagewing.policy.features import FeatureName
 from sagewing.sim.degradation import Degradation
+from sagewing.train.checkpoint import SETTINGS
 from sagewing.train.flight import (
     AVERAGED,
-    EPOCHS,
     GATE,
     Q0,
     R0,
@@ -35,13 +37,18 @@ class TrainFlight:
     Writes DIR/seed-N/ (for sw.Policy.load) for every seed, DIR/result.json with the losses, and
     a checkpoint twice a minute: a kill loses no more, and --resume goes on bit for bit.
 
+    On your own logs it takes a shorter recipe, keeps the last log aside (or the end of the only
+    one), begins with an EKF that it tunes to the others (DIR-tuned), and says in the end whether
+    the policy is better than that EKF on the flight kept aside.
+
     Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
+    Example: sagewing train flight --data monday.ulg tuesday.ulg --out out/mine
     """
 
     filter: Literal["ndr", "ndr-paper"] = "ndr"
     """the filter that has nominal noise of its own and learns it, too, or the paper's"""
-    data: str = SIM
-    """sim for simulated flights, or a folder of real ones, whose circles are left out"""
+    data: tuple[str, ...] = (SIM,)
+    """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     out: Path = Path("out/train-flight")
     """folder for the policies and the checkpoint"""
     resume: bool = False
@@ -50,28 +57,28 @@ class TrainFlight:
     """the first seed; the flights are the same for all"""
     seeds: int = 1
     """train this many seeds in one program"""
-    epochs: int = EPOCHS
-    """of five batches each; the curriculum shrinks with them"""
-    batch: int = 128
-    """windows in a batch"""
-    shortest: int = 20
-    """fewest measurements in a window; the curriculum begins with 20"""
-    longest: int = 300
-    """most measurements in a window"""
+    epochs: int | None = None
+    """of five batches each; the curriculum shrinks with them (2200; own logs: 40)"""
+    batch: int | None = None
+    """windows in a batch (128; own logs: 64)"""
+    shortest: int | None = None
+    """fewest measurements in a window (20; own logs: 500)"""
+    longest: int | None = None
+    """most measurements in a window (300; own logs: 500)"""
     blackouts: float = 0.5
     """share of windows in which the pose is lost for a while (paper: 0)"""
     without_pose: WithoutPose | None = None
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
-    noise: Literal["paper", "good"] = "paper"
-    """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
+    noise: Literal["paper", "good"] | None = None
+    """the pose: up to 1 m of noise with outliers (paper), or 0.05 m (good; own logs)"""
     attitude_outliers: float = 0.0
     """share of angles that are off by five times their noise, as positions are"""
-    imu: Literal["paper", "as-flown"] = "paper"
-    """the IMU: with the paper's faults on top of what was flown, or just that"""
+    imu: Literal["paper", "as-flown"] | None = None
+    """the IMU: with the paper's faults on top of what was flown, or just that (own logs)"""
     window_loss: WindowLoss | None = None
     """how a window counts: by its squared errors, or by their root; root for ndr"""
-    learning_rate: float = 1e-3
-    """of Adam"""
+    learning_rate: float | None = None
+    """of Adam (1e-3; own logs: 2e-3)"""
     gain_noise: Literal["prior", "posterior"] | None = None
     """which r a step's gain uses: the one before it, or its own; by default as the filter's name"""
     gate: float | None = None
@@ -84,8 +91,8 @@ class TrainFlight:
     """range of q and r, as factors of their base"""
     features: FeatureName = "whitened"
     """what the network is fed"""
-    aux_weight: float = 0.1
-    """weight of the reconstruction loss"""
+    aux_weight: float | None = None
+    """weight of the reconstruction loss (0.1; own logs: 0.0003)"""
     depth: int = 3
     """recurrent layers"""
     json: Path | None = None
@@ -93,55 +100,83 @@ class TrainFlight:
 
     def __call__(self) -> None:
         """Run it."""
-        console.at_least_one(self, "seeds", "epochs", "batch", "shortest", "longest")
+        own = are_logs(self.data)
+        recipe = OWN if own else PAPER
+        given = {f.name: getattr(self, f.name) for f in fields(recipe)}
+        recipe = replace(recipe, **{k: v for k, v in given.items() if v is not None})
+        console.at_least_one(self, "seeds")
+        console.at_least_one(recipe, "epochs", "batch", "shortest", "longest")
         console.check_places(self.out, self.json)
-        setup = FlightTraining(
-            filter=self.filter,
-            architecture=replace(Architecture.flight(), features=self.features, depth=self.depth),
-            schedule=schedule(self.epochs, self.learning_rate),
-            batch=self.batch,
-            shortest=self.shortest,
-            longest=self.longest,
-            blackouts=share("blackouts", self.blackouts),
-            degradation=replace(
-                degradation(self.noise, self.imu),
-                attitude_outlier_probability=share("attitude-outliers", self.attitude_outliers),
-            ),
-            aux_weight=self.aux_weight,
-            window_loss=self.window_loss or ("root" if self.filter == "ndr" else "squared"),
-            bounds=self.bounds,
-            gain_noise=self.gain_noise or ("posterior" if self.filter == "ndr" else "prior"),
-            gate=GATE if self.gate is None and self.filter == "ndr" else self.gate,
-            learn_nominal=self.learn_nominal,
-        )
+        if self.filter != "ndr" and (self.nominal is not None or not self.learn_nominal):
+            raise InputError("--nominal and --no-learn-nominal go with --filter ndr.")
+        data = dataset(self.data)
+        setup = self._setup(recipe, data)
         if self.nominal is not None:
-            setup = replace(setup, **self._nominal(self.nominal))
-        if not self.learn_nominal and self.filter != "ndr":
-            raise InputError("--no-learn-nominal goes with --filter ndr.")
+            setup = replace(setup, **_begun(Noise.load(self.nominal), str(self.nominal)))
         seeds = list(range(self.seed, self.seed + self.seeds))
-        setup, flights = prepared(setup, self.data, self.without_pose)
-        fit(
+        if own and self.nominal is None and self.filter == "ndr":
+            setup = replace(setup, **self._tuned(setup, data))
+        policies = fit(
             "train flight",
             lambda report: train_flight(
-                setup, flights, seeds, folder=self.out, resume=self.resume, report=report
+                setup, data.train, seeds, folder=self.out, resume=self.resume, report=report
             ),
-            settings(setup, flights, seeds),
+            settings(setup, data.train, seeds),
             self.out,
             self.json,
         )
+        if own and self.filter == "ndr":
+            noise = Noise(setup.nominal_q, setup.nominal_r)
+            folders = [self.out / f"seed-{seed}" for seed in seeds]
+            judge(data, setup, recipe.noise, {BASELINE: noise, "ndr": policies[0]}, folders[:1])
 
-    def _nominal(self, folder: Path) -> dict[str, Any]:
-        if self.filter != "ndr":
-            raise InputError("--nominal goes with --filter ndr.")
-        noise = Noise.load(folder)
-        if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
-            raise InputError(
-                f"{folder} holds the noise of another model; see sagewing tune flight."
-            )
-        return {
-            "nominal_q": tuple(noise.q.tolist()),
-            "nominal_r": tuple(tuple(row) for row in noise.r.tolist()),
-        }
+    def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
+        """An EKF's noise for these flights, beside the policies' folder; a resumed one's is there."""
+        folder = self.out.with_name(f"{self.out.name}-tuned")
+        if self.resume and folder.is_dir():
+            return _begun(Noise.load(folder), str(folder))
+        for taken in (folder, self.out / SETTINGS):
+            if taken.exists():
+                raise InputError(
+                    f"{taken} is there already: add --resume to go on, or choose another --out."
+                )
+        made = tuned(replace(setup, filter=BASELINE), data, self.seed, folder)
+        return _begun(made, str(folder))
+
+    def _setup(self, recipe: Recipe, data: Dataset) -> FlightTraining:
+        longest = min(recipe.longest, *(len(f.t) - 1 for f in data.train))
+        ours = self.filter == "ndr"
+        return FlightTraining(
+            filter=self.filter,
+            vehicle=data.vehicle,
+            without_pose=self.without_pose or data.without_pose,
+            architecture=replace(Architecture.flight(), features=self.features, depth=self.depth),
+            schedule=schedule(recipe.epochs, recipe.learning_rate),
+            batch=recipe.batch,
+            shortest=min(recipe.shortest, longest) if are_logs(self.data) else recipe.shortest,
+            longest=longest if are_logs(self.data) else recipe.longest,
+            blackouts=share("blackouts", self.blackouts),
+            degradation=replace(
+                degradation(recipe.noise, recipe.imu),
+                attitude_outlier_probability=share("attitude-outliers", self.attitude_outliers),
+            ),
+            aux_weight=recipe.aux_weight,
+            window_loss=self.window_loss or ("root" if ours else "squared"),
+            bounds=self.bounds,
+            gain_noise=self.gain_noise or ("posterior" if ours else "prior"),
+            gate=GATE if self.gate is None and ours else self.gate,
+            learn_nominal=self.learn_nominal,
+        )
+
+
+def _begun(noise: Noise, folder: str) -> dict[str, Any]:
+    """The noise where a training begins."""
+    if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
+        raise InputError(f"{folder} holds the noise of another model; see sagewing tune flight.")
+    return {
+        "nominal_q": tuple(noise.q.tolist()),
+        "nominal_r": tuple(tuple(row) for row in noise.r.tolist()),
+    }
 
 
 def degradation(noise: str, imu: str) -> Degradation:
@@ -165,12 +200,9 @@ def share(option: str, value: float) -> float:
     return value
 
 
-def prepared(
-    setup: FlightTraining, data: str, without_pose: WithoutPose | None
-) -> tuple[FlightTraining, list[Flight]]:
-    """The training flights of `data`, and the setup with the vehicle that flew them."""
+def dataset(data: Sequence[str]) -> Dataset:
+    """The flights that --data names, with what a user should know of them."""
     with console.err.status("preparing the flights"):
-        loaded = load(data, parts=("train",))
+        loaded = own_flights(data) if are_logs(data) else load(data[0], parts=("train",))
     console.notes(loaded.notes)
-    model = without_pose or loaded.without_pose
-    return replace(setup, vehicle=loaded.vehicle, without_pose=model), loaded.train
+    return loaded

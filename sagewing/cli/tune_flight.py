@@ -7,7 +7,7 @@ from typing import Literal
 from sagewing.bench.result import BenchResult, commit, versions
 from sagewing.cli import console
 from sagewing.cli.fitting import show
-from sagewing.cli.train_flight import degradation, prepared, share
+from sagewing.cli.train_flight import dataset, degradation, share
 from sagewing.flights.dataset import SIM
 from sagewing.flights.records import WithoutPose
 from sagewing.train.flight import FlightTraining, settings
@@ -26,8 +26,8 @@ class TuneFlight:
     Example: sagewing tune flight --data sim --gate --out out/tune-gated
     """
 
-    data: str = SIM
-    """sim for simulated flights, or a folder of real ones, whose circles are left out"""
+    data: tuple[str, ...] = (SIM,)
+    """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     gate: bool = False
     """fit the EKF that ignores what is off by more than three standard deviations"""
     out: Path = Path("out/tune-flight")
@@ -55,18 +55,18 @@ class TuneFlight:
         """Run it."""
         console.at_least_one(self, "windows", "steps")
         console.check_places(self.out, self.json)
-        setup, flights = prepared(
-            FlightTraining(
-                filter="ekf-gated" if self.gate else "ekf-tuned",
-                batch=self.windows,
-                shortest=self.steps,
-                longest=self.steps,
-                blackouts=share("blackouts", self.blackouts),
-                degradation=degradation(self.noise, self.imu),
-                window_loss=self.window_loss,
-            ),
-            self.data,
-            self.without_pose,
+        data = dataset(self.data)
+        flights = data.train
+        setup = FlightTraining(
+            filter="ekf-gated" if self.gate else "ekf-tuned",
+            vehicle=data.vehicle,
+            without_pose=self.without_pose or data.without_pose,
+            batch=self.windows,
+            shortest=self.steps,
+            longest=self.steps,
+            blackouts=share("blackouts", self.blackouts),
+            degradation=degradation(self.noise, self.imu),
+            window_loss=self.window_loss,
         )
         with console.progress() as bar:
             rounds = ROUNDS * len(STRIDES)

@@ -76,8 +76,11 @@ class Log:
     format: str = "npz"
     notes: list[str] = field(default_factory=list)  # what the reader had to assume
 
-    def flight(self) -> Flight:
-        """Checked, repaired, aligned and resampled; what was repaired is in `Flight.repairs`."""
+    def flight(self, fastest_hz: float = np.inf) -> Flight:
+        """Checked, repaired, aligned and resampled; what was repaired is in `Flight.repairs`.
+
+        The rows come at the IMU's rate, or as means over longer steps where that is too fast.
+        """
         repairs = list(self.notes)
         acc = clean(self.acc, self.where, repairs)
         gyro = clean(self.gyro, self.where, repairs)
@@ -117,7 +120,7 @@ class Log:
         check_rates(gyro, turning(quaternion, RATE_WINDOW_S), self.where)
         check_speed(velocity, position, self.where)
         step = float(np.median(np.diff(acc.t)))
-        dt = 1.0 / max(round(1.0 / step), 1) if step < 0.5 else step
+        dt = max(1.0 / max(round(1.0 / step), 1) if step < 0.5 else step, 1.0 / fastest_hz)
         t = start + dt * np.arange(1, int((stop - start) / dt + 1e-6) + 1)
 
         def over_step(signal: Signal) -> Float[np.ndarray, "T m"]:

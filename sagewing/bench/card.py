@@ -1,0 +1,29 @@
+"""A model card's figures: what a filter did on flights that it was not trained on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sagewing.files import to_json, write_atomically
+from sagewing.policy.storage import CARD
+
+Figures = dict[str, dict[str, float]]
+
+
+def figures(rows: list[dict[str, Any]], name: str) -> Figures:
+    """Means over flights and draws, and the median drift, in every scenario of `bench flight`."""
+    found: Figures = {}
+    for scenario in dict.fromkeys(row["scenario"] for row in rows):
+        of = [row for row in rows if (row["filter"], row["scenario"]) == (name, scenario)]
+        means = {e: float(np.mean([row[e] for row in of])) for e in ("pos_rmse_m", "att_rmse_rad")}
+        found[scenario] = means | {"drift_m": float(np.median([row["drift_m"] for row in of]))}
+    return found
+
+
+def add_figures(folder: Path, figures: dict[str, Any], not_for: str) -> None:
+    """Write figures, and what the filter is not for, into the card of a policy's folder."""
+    card = json.loads((folder / CARD).read_text())
+    card["provenance"] |= {"figures": figures, "not_for": not_for}
+    write_atomically(folder / CARD, to_json(card))
