@@ -3,7 +3,6 @@
 Same data, same f and h with automatic Jacobians, one run. Usage: python benchmarks/batched_ekf.py
 """
 
-
 import jax
 from dynamax_ekf import dynamax_ekf
 from timing import race, show

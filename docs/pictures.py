@@ -20,6 +20,7 @@ from sagewing.sim.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, episodes
 FOLDER = Path(__file__).parent / "pictures"
 STEPS, NOISY = 1800, slice(600, 1200)
 SMOOTHED = 50  # steps
+WIDTH = 5.6  # inches: so narrow that letters can be read on a phone
 STD, FACTOR = 1.0, 5.0  # of the first sensor; the data sheet's R0 is STD^2
 T = DT * np.arange(1, STEPS + 1)
 TRUTH = COLOURS["truth"]
@@ -74,21 +75,21 @@ def recursion(path):
         _arrow(axes, (x, 2.32), (x + 0.4, 2.32))
     axes.plot([6.3, 6.3, 0.9], [2.7, 3.0, 3.0], color="0.3", lw=1.0)
     _arrow(axes, (0.9, 3.0), (0.9, 2.7))
-    axes.text(3.6, 3.05, "x, P of the next step", ha="center", fontsize=8)
-    _box(axes, 2.0, 0.25, 3.2, 0.95, "", "#FFFFFF")
-    axes.text(2.15, 1.0, "who chooses d, the share of news in q and r?", fontsize=8)
+    axes.text(3.6, 3.05, "x, P of the next step", ha="center", fontsize=10)
+    _box(axes, 2.0, 0.2, 4.0, 1.0, "", "#FFFFFF")
+    axes.text(2.15, 1.0, "who chooses d, the share of news in q and r?", fontsize=10)
     for y, name, text in (
         (0.78, "ekf", "EKF: d = 0"),
         (0.57, "shkf95", "Sage-Husa: d from one fixed factor b"),
         (0.36, "ndr", "NDR-SHKF: d from a network, by channel"),
     ):
-        axes.text(2.15, y, text, color=COLOURS[name], fontsize=8.5, weight="bold")
+        axes.text(2.15, y, text, color=COLOURS[name], fontsize=10.5, weight="bold")
     _arrow(axes, (2.7, 1.95), (2.7, 1.2))
-    axes.text(2.62, 1.55, "ν, S, K", ha="right", fontsize=8)
+    axes.text(2.62, 1.55, "ν, S, K", ha="right", fontsize=10)
     _arrow(axes, (4.5, 1.2), (4.5, 1.95))
-    axes.text(4.6, 1.55, "r", fontsize=8)
+    axes.text(4.6, 1.55, "r", fontsize=10)
     _arrow(axes, (2.0, 0.72), (0.9, 1.95), bend=-0.25)
-    axes.text(0.95, 1.0, "q", fontsize=8)
+    axes.text(0.95, 1.0, "q", fontsize=10)
     _write(figure, path)
 
 
@@ -121,7 +122,7 @@ def learned(results, truth, path):
 
 def policy(results, truth, path):
     """What the network learned: its d by how surprising the measurement is."""
-    figure = Figure(figsize=(7.2, 2.8), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
     axes = figure.subplots()
     nis, d = np.asarray(results["ndr"].nis), np.asarray(results["ndr"].d)
     edges = np.geomspace(1e-2, 50.0, 19)
@@ -164,7 +165,7 @@ def _pair():
 
 
 def _rows(count, height):
-    figure = Figure(figsize=(7.2, height), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     all_axes = figure.subplots(count, sharex=True)
     for axes in all_axes:
         axes.axvspan(T[NOISY.start], T[NOISY.stop], color="0.93")
@@ -180,7 +181,7 @@ def _figure(width, height):
 def _box(axes, x, y, width, height, text, colour):
     style = "round,pad=0,rounding_size=0.08"
     axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc=colour, ec="0.4"))
-    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=10)
+    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=12)
 
 
 def _arrow(axes, start, stop, bend=0.0):
