@@ -1,46 +1,59 @@
-"""Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation for any f and h."""
+"""Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation for any f and h.
 
-from sagewing import models
-from sagewing.deploy.online import Online
-from sagewing.deploy.records import run, run_from
-from sagewing.errors import InputError
-from sagewing.filters import (
-    EKF,
-    ENNAKF,
-    LEKF,
-    VBAKF,
-    KalmanNet,
-    NDRSageHusa,
-    OracleEKF,
-    Result,
-    SageHusa,
-)
-from sagewing.models import ContinuousModel, Model
-from sagewing.policy import Architecture, Embedded, Network, Noise, Policy, Tiled
+What is used is imported when it is used first: `sagewing --help` needs no JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sagewing import models as models
+    from sagewing.deploy.online import Online as Online
+    from sagewing.deploy.records import run as run
+    from sagewing.deploy.records import run_from as run_from
+    from sagewing.errors import InputError as InputError
+    from sagewing.filters import EKF as EKF
+    from sagewing.filters import ENNAKF as ENNAKF
+    from sagewing.filters import LEKF as LEKF
+    from sagewing.filters import VBAKF as VBAKF
+    from sagewing.filters import KalmanNet as KalmanNet
+    from sagewing.filters import NDRSageHusa as NDRSageHusa
+    from sagewing.filters import OracleEKF as OracleEKF
+    from sagewing.filters import Result as Result
+    from sagewing.filters import SageHusa as SageHusa
+    from sagewing.models import ContinuousModel as ContinuousModel
+    from sagewing.models import Model as Model
+    from sagewing.policy import Architecture as Architecture
+    from sagewing.policy import Embedded as Embedded
+    from sagewing.policy import Network as Network
+    from sagewing.policy import Noise as Noise
+    from sagewing.policy import Policy as Policy
+    from sagewing.policy import Tiled as Tiled
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "EKF",
-    "ENNAKF",
-    "LEKF",
-    "VBAKF",
-    "Architecture",
-    "ContinuousModel",
-    "Embedded",
-    "InputError",
-    "KalmanNet",
-    "Model",
-    "NDRSageHusa",
-    "Network",
-    "Noise",
-    "Online",
-    "OracleEKF",
-    "Policy",
-    "Result",
-    "SageHusa",
-    "Tiled",
-    "models",
-    "run",
-    "run_from",
-]
+_HOMES = {
+    "sagewing.deploy.online": ("Online",),
+    "sagewing.deploy.records": ("run", "run_from"),
+    "sagewing.errors": ("InputError",),
+    "sagewing.filters": (
+        *("EKF", "ENNAKF", "LEKF", "VBAKF", "KalmanNet", "NDRSageHusa", "OracleEKF"),
+        *("Result", "SageHusa"),
+    ),
+    "sagewing.models": ("ContinuousModel", "Model"),
+    "sagewing.policy": ("Architecture", "Embedded", "Network", "Noise", "Policy", "Tiled"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "models":
+        return import_module("sagewing.models")
+    if name not in _HOME:
+        raise AttributeError(f"module 'sagewing' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOME, "models", "__version__"])

@@ -14,11 +14,13 @@ import pytest
 import sagewing as sw
 from sagewing.bench.chaos import FILTERS, build
 from sagewing.cli import demo, train_flight
+from sagewing.cli.commands import COMMANDS, GROUPS
 from sagewing.cli.main import main
 from sagewing.flights import dataset
 from sagewing.models import QDRONE
 from sagewing.policy import Architecture, storage
 from sagewing.policy.storage import SHIPPED, read_card
+from sagewing.report.scene_file import read_scene
 from sagewing.sim.chaos import LORENZ, PROTOCOLS
 from sagewing.sim.plant import Flown
 from sagewing.train import Progress, Trained, flight
@@ -94,9 +96,12 @@ def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, 
     assert {r["scenario"] for r in result["rows"]} == {"baseline", "disturbance", "denial"}
     assert all(r.keys() >= FLIGHT_ROW for r in result["rows"] if r["noise"] is not None)
     page = (tmp_path / "d" / "report.html").read_text()
-    assert page.count('src="data:image/png;base64,') == 3
+    assert page.count('src="data:image/png;base64,') == 1
     assert not re.search(r"""(?:src|href)=["'](?!data:)|url\(|@import""", page)
     assert "NDR-SHKF" in page
+    drawn = read_scene(tmp_path / "d" / "scene.npz")
+    assert drawn.about["tracks"] == ["ekf", "ndr"]
+    assert {"0/position_std", "1/angles_std", "1/nis", "1/d", "1/error"} <= drawn.arrays.keys()
     assert (tmp_path / "d" / "overview.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -109,6 +114,7 @@ def test_bench_flight_runs_own_weights_and_leaves_tables_and_figures(tmp_path, w
     result = json.loads((out / "result.json").read_text())
     assert [r["filter"] for r in result["rows"]] == ["ekf", "ndr", "imu-only"]
     assert (result["settings"]["noise"], result["settings"]["data"]) == ("good", "sim")
+    assert "flights in noise and in blackout" in (out / "report.html").read_text()
     for name in ("errors", "tracking-denial", "adaptation-denial"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "| denial | NDR-SHKF |" in (out / "table.md").read_text()
@@ -193,15 +199,29 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(t
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_every_command_shows_an_example(capsys):
-    known = {"bench": ["chaos", "flight", "transfer"], "train": ["chaos", "flight"]}
-    known["tune"] = known["train"]
-    commands = [["demo"], *([c] for c in known), *([c, d] for c, ds in known.items() for d in ds)]
-    for command in commands:
-        with pytest.raises(SystemExit) as exit:
-            main([*command, "--help"])
-        assert exit.value.code == 0
-        assert f"Example: sagewing {command[0]}" in capsys.readouterr().out
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_an_example(name, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main([*name.split(), "--help"])
+    assert exit.value.code == 0
+    assert f"Example: sagewing {name}" in capsys.readouterr().out
+
+
+def test_the_first_screen_names_every_command_in_80_columns_without_JAX():
+    show = "import sys; from sagewing.cli.main import main\n"
+    show += "try: main(['--help'])\nexcept SystemExit: sys.exit('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    assert all(name in done.stdout for name in COMMANDS)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_names_its_commands(group, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main([group, "--help"])
+    assert exit.value.code == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in COMMANDS if name.startswith(group))
 
 
 def test_an_unknown_command_or_option_exits_with_2():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.bench.flight import NOISE, Estimates, make_records, nees, score, window_of
+from sagewing.bench.consistency import nees, pose_covariance, pose_std
+from sagewing.bench.flight import NOISE, Estimates, make_records, score, window_of
 from sagewing.flights import Flight
 from sagewing.flights.records import IMU, POSE, Flights, record, rows_of
 from sagewing.models.quadrotor import GRAVITY, QDRONE, Q, R
@@ -191,11 +192,12 @@ def test_nees_is_six_for_errors_as_large_as_said():
     P[R, R] = 0.04 * np.eye(3)
     P[Q, Q] = np.diag([1e-12, *[0.01**2 / 4] * 3])
     P = np.broadcast_to(P[..., None], (19, 19, n))
-    found = nees(
-        *(jnp.asarray(a, jnp.float32) for a in (x, P, 0.2 * rng.normal(size=(3, n)))),
-        jnp.asarray(truth_q, jnp.float32),
+    x, P, position, quaternion = (
+        jnp.asarray(a, jnp.float32) for a in (x, P, 0.2 * rng.normal(size=(3, n)), truth_q)
     )
-    assert np.mean(found) == pytest.approx(6.0, rel=0.03)
+    S = pose_covariance(x, P)
+    assert np.mean(nees(x, S, position, quaternion)) == pytest.approx(6.0, rel=0.03)
+    np.testing.assert_allclose(pose_std(S)[:, 0], [0.2] * 3 + [0.01] * 3, rtol=1e-4)
 
 
 def test_the_estimator_runs_both_ways_without_a_pose(flights):

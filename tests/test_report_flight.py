@@ -11,9 +11,10 @@ from test_identify import FRAME, TRUE, flown
 
 import sagewing as sw
 from sagewing.bench.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
+from sagewing.bench.scenes import scene_of
 from sagewing.flights import Flight, dataset, identify
 from sagewing.flights.records import IMU, Record
-from sagewing.report import flight, flight_figures
+from sagewing.report import angles, flight, flight_figures, page_table
 from sagewing.report.style import COLOURS, LABELS
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights"
@@ -81,7 +82,7 @@ def test_every_table_has_every_filter_and_marks_the_best():
     assert "| denial | NDR-SHKF | **0.500** |" in markdown
     assert r"NDR-SHKF & $\mathbf{0.500}$" in flight.latex(ROWS)
     assert "IMU alone & -- & --" in flight.latex(ROWS)
-    assert "<td>NDR-SHKF</td><td><b>0.500</b></td>" in flight.html(ROWS)
+    assert "</i>NDR-SHKF</td><td><b>0.500</b></td>" in page_table.html(ROWS)
 
 
 def test_every_filter_of_the_benchmark_has_a_name_and_a_colour_of_its_own():
@@ -111,6 +112,21 @@ def comparison(lengths):
     return Comparison(
         "denial", flights, 1, 0.01, records, list(lengths), windows, {"ndr": made}, []
     )
+
+
+def test_a_scene_is_one_record_without_its_padding():
+    made = comparison([600, 1000])
+    scene = scene_of(made, 0)
+    window = made.window[0]
+    assert (len(scene.t), scene.t[0]) == (600, pytest.approx(0.01))
+    assert scene.outages == (pytest.approx((2.01, 4.0)),)
+    seen = np.isfinite(scene.measured.position[:, 0])
+    assert not seen[window].any()  # the IMU's numbers are no pose
+    assert seen.sum() == 400
+    assert np.all(scene.arrived == 6.0)
+    assert scene.truth is not None
+    np.testing.assert_array_equal(scene.tracks[0].pose.position[window, 0], 3.0)
+    assert len(scene_of(made, 1).t) == 1000
 
 
 class Canvas:
@@ -149,10 +165,10 @@ def test_figures_are_drawn_of_flights_of_several_lengths(tmp_path):
 
 def test_an_angle_stays_near_the_truth_and_within_half_a_turn_where_that_goes_round():
     truth = np.linspace(3.0, 3.4, 50)
-    near = flight_figures._angle_near(truth - 2 * np.pi + 0.1, truth)
+    near = angles.angle_near(truth - 2 * np.pi + 0.1, truth)
     np.testing.assert_allclose(near, truth + 0.1, atol=1e-5)
     round_and_round = np.linspace(0.0, 20.0, 500)
-    wrapped = flight_figures._angle_near(round_and_round, round_and_round)
+    wrapped = angles.angle_near(round_and_round, round_and_round)
     assert np.nanmax(np.abs(wrapped)) <= np.pi + 1e-6
     assert np.isnan(wrapped).sum() == 3
 

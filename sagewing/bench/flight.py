@@ -10,17 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from sagewing.bench.consistency import nees, pose_covariance, pose_std
 from sagewing.bench.metrics import attitude_error, rms
 from sagewing.errors import InputError
 from sagewing.filters import EKF, SageHusa
-from sagewing.filters.kernels import cholesky, matmul, transpose, whiten
-from sagewing.filters.lifting import per_sample
 from sagewing.flights import Flight
 from sagewing.flights.records import IMU, POSE, Record, WithoutPose, record, rows_of
 from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
 from sagewing.models.quadrotor import Q, R, V
-from sagewing.models.rotations import attitude_matrix, rotation_matrix
-from sagewing.shapes import Covariances, States, Values, real_dtype
+from sagewing.models.rotations import rotation_matrix
+from sagewing.shapes import real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
 
@@ -60,6 +59,8 @@ class Estimates(NamedTuple):
     q: Float[np.ndarray, "B T n_x"] | None
     r: Float[np.ndarray, "B T n_z"] | None
     d: Float[np.ndarray, "B T n_d"] | None
+    pose_std: Float[np.ndarray, "B T 6"] | None = None  # m; rad, a small rotation in the body
+    nis: Float[np.ndarray, "B T"] | None = None  # NaN where nothing arrived
 
 
 @dataclass(frozen=True)
@@ -189,37 +190,15 @@ def estimate(filt: Any, records: Record, dt: float) -> Estimates:
     def step(state: Any, seen: Any) -> tuple[Any, Any]:
         z, u, arrived, position, quaternion = seen
         state, said = filt.step(state, z, u, jnp.asarray(dt, z.dtype), arrived)
-        error = nees(said.x, said.P, position, quaternion)
-        return state, (said.x, error, said.q, said.r, said.d)
+        S = pose_covariance(said.x, said.P)
+        error = nees(said.x, S, position, quaternion)
+        nis = jnp.where(jnp.any(arrived, axis=0), said.nis, jnp.nan)
+        return state, (said.x, error, said.q, said.r, said.d, pose_std(S), nis)
 
     _, made = jax.lax.scan(
         step, filt.init(records.x0.T, P), (z, u, arrived, position, quaternion), length=steps
     )
-    x, error, q, r, d = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made)
-    return Estimates(x, error, q, r, d)
-
-
-def nees(
-    x: States,
-    P: Covariances,
-    position: Float[Array, "3 *batch"],
-    quaternion: Float[Array, "4 *batch"],
-) -> Values:
-    """The normalised error squared of position and attitude: six degrees of freedom.
-
-    The attitude's error is the small rotation between truth and estimate, 2 Xi^T (q_true - q).
-    """
-    aligned = jnp.where(jnp.sum(x[Q] * quaternion, axis=0) < 0, -quaternion, quaternion)
-    Xi = 2.0 * per_sample(attitude_matrix, x[Q])
-    turn = sum(Xi[i] * (aligned - x[Q])[i] for i in range(4))
-    eye = jnp.broadcast_to(jnp.eye(3)[..., None], (3, 3, x.shape[-1]))
-    top = jnp.concatenate([eye, jnp.zeros((3, 4, x.shape[-1]))], axis=1)
-    bottom = jnp.concatenate([jnp.zeros((3, 3, x.shape[-1])), transpose(Xi)], axis=1)
-    J = jnp.concatenate([top, bottom]).astype(x.dtype)
-    pose = jnp.array([*range(R.start, R.stop), *range(Q.start, Q.stop)])
-    S = matmul(matmul(J, P[pose][:, pose]), transpose(J))
-    error = jnp.concatenate([position - x[R], turn])
-    return jnp.sum(whiten(cholesky(S), error) ** 2, axis=0)
+    return Estimates(*jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made))
 
 
 def score(made: Estimates, records: Record, i: int, steps: int, window: slice) -> dict[str, float]:

@@ -8,9 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from sagewing.files import to_json, write_atomically
+from sagewing.errors import InputError
+from sagewing.files import read_json, to_json, write_atomically
 
 SCHEMA = 1
+Said = str | int | float | list | None  # in a row
 
 
 @dataclass(frozen=True)
@@ -22,23 +24,38 @@ class BenchResult:
     seed: int
     rows: list[dict[str, Any]]
 
+    def content(self) -> dict[str, Any]:
+        """What `result.json` holds."""
+        return {
+            "schema": SCHEMA,
+            "command": self.command,
+            "settings": self.settings,
+            "seed": self.seed,
+            "commit": commit(),
+            "versions": versions(),
+            "rows": [{k: _plain(v) for k, v in row.items()} for row in self.rows],
+        }
+
     def write(self, path: Path) -> None:
         """Write `result.json`."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(
-            path,
-            to_json(
-                {
-                    "schema": SCHEMA,
-                    "command": self.command,
-                    "settings": self.settings,
-                    "seed": self.seed,
-                    "commit": commit(),
-                    "versions": versions(),
-                    "rows": [{k: _plain(v) for k, v in row.items()} for row in self.rows],
-                }
-            ),
-        )
+        write_atomically(path, to_json(self.content()))
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What a `result.json` holds, with rows that name their filter and say numbers about it."""
+    found = read_json(path, "result")
+    if found.get("schema") != SCHEMA:
+        raise InputError(f"{path} is no result of this version: schema {found.get('schema')!r}.")
+    kinds = {"command": str, "settings": dict, "seed": int, "versions": dict, "rows": list}
+    for key, kind in kinds.items():
+        if not isinstance(found.get(key), kind):
+            raise InputError(f"{path} has no {key!r} as a result has.")
+    for row in found["rows"]:
+        named = isinstance(row, dict) and isinstance(row.get("filter"), str)
+        if not named or not all(isinstance(v, Said) for v in row.values()):
+            raise InputError(f"{path}: a row must name its filter and hold numbers; it is {row!r}.")
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -7,20 +7,25 @@ from typing import Any, Literal
 
 from sagewing.bench.flight import NOISE, SCENARIOS, SHIPPED, Comparison, check_names, compare
 from sagewing.bench.result import BenchResult
+from sagewing.bench.scenes import scene_of
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights
 from sagewing.files import write_atomically
 from sagewing.flights.dataset import SIM, Dataset, load
 from sagewing.flights.records import WithoutPose
 from sagewing.report import flight, flight_figures
+from sagewing.report.drawing import drawing_of
+from sagewing.report.result_page import OVERVIEW, overview_in, result_page
+from sagewing.report.scene_file import SCENE, write_scene
 
 
 @dataclass(frozen=True)
 class BenchFlight:
     """Run every filter on the same degraded flights, with and without a blackout of the pose.
 
-    Prints the table; writes DIR/result.json, table.md, table.tex, errors.png, and for every
-    scenario tracking-SCENARIO.png and, of the learned filter, adaptation-SCENARIO.png.
+    Prints the table; writes DIR/result.json, report.html with plots of one flight, table.md,
+    table.tex, errors.png, and for every scenario tracking-SCENARIO.png and, of the learned filter,
+    adaptation-SCENARIO.png.
 
     Example: sagewing bench flight --data ../shared/flights --noise good --filters ekf-gated,ndr
     """
@@ -93,8 +98,18 @@ class BenchFlight:
             name = f"{comparison.scenario}.png"
             flight_figures.tracking(comparison, self.out / f"tracking-{name}")
             flight_figures.adaptation(comparison, self.out / f"adaptation-{name}")
+        write_report(self.out, result, comparisons)
         console.out.print(flight.table(rows))
-        console.err.print(f"Written: {self.out}/ (result.json, tables, figures)")
+        console.err.print(f"Written: {self.out}/ (report.html, result.json, tables, figures)")
+
+
+def write_report(folder: Path, result: BenchResult, comparisons: Sequence[Comparison]) -> None:
+    """The page, with the last scenario's first record in full, and the files it is made from."""
+    flight_figures.overview(comparisons, folder / OVERVIEW)
+    drawing = drawing_of(scene_of(comparisons[-1], 0))
+    write_scene(folder / SCENE, drawing)
+    page = result_page(result.content(), drawing, overview_in(folder))
+    write_atomically(folder / "report.html", page.encode())
 
 
 def compare_all(

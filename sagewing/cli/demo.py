@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sagewing.bench.flight import SCENARIOS, SHIPPED
-from sagewing.bench.result import BenchResult, versions
+from sagewing.bench.result import BenchResult
 from sagewing.cli import console
-from sagewing.cli.bench_flight import compare_all
+from sagewing.cli.bench_flight import compare_all, write_report
 from sagewing.cli.weights import flight_weights
-from sagewing.files import write_atomically
 from sagewing.flights.dataset import SIM, load
-from sagewing.report import flight, flight_figures
-from sagewing.report.page import page
+from sagewing.report import flight
 
 FILTERS = SHIPPED
 NOISE = "paper"
@@ -21,7 +19,8 @@ NOISE = "paper"
 class Demo:
     """Fly simulated circles with a bad, a worse and no pose: EKF, Sage-Husa, NDR-SHKF.
 
-    Prints the errors; writes DIR/result.json, DIR/report.html, and its figures as PNG files.
+    Prints the errors; writes DIR/result.json, DIR/report.html with plots of one flight, and what
+    `sagewing report` makes that page from again.
 
     Example: sagewing demo --out out/demo
     """
@@ -56,20 +55,6 @@ class Demo:
         result = BenchResult("demo", settings, self.seed, rows)
         for path in filter(None, (self.out / "result.json", self.json)):
             result.write(path)
-        pictures = flight_figures.gallery(comparisons, self.out)
-        made = page(
-            "Sagewing: a quadrotor's state when its position system fails",
-            [
-                f"{len(data.test)} simulated QDrone flights along circles, {self.seeds} draws of "
-                "noise each. The pose comes 100 times a second with up to 1 m of noise and "
-                "outliers of 5 m. Every filter sees the same measurements from the same start."
-            ],
-            flight.html(rows),
-            flight.caption(rows),
-            pictures,
-            f"sagewing demo --seeds {self.seeds} --seed {self.seed}; "
-            + ", ".join(f"{name} {version}" for name, version in versions().items()),
-        )
-        write_atomically(self.out / "report.html", made.encode())
+        write_report(self.out, result, comparisons)
         console.out.print(flight.table(rows))
         console.err.print(f"Written: {self.out / 'report.html'}, {self.out / 'result.json'}")

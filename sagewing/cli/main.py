@@ -1,89 +1,23 @@
-"""The command line: `sagewing COMMAND`."""
+"""The command line: `sagewing COMMAND`. Only the module of the command is imported."""
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Any, NoReturn
 
-import jax
-import tyro
-
-from sagewing.cli import console
-from sagewing.cli.bench_chaos import BenchChaos
-from sagewing.cli.bench_flight import BenchFlight
-from sagewing.cli.bench_latency import BenchLatency
-from sagewing.cli.bench_transfer import BenchTransfer
-from sagewing.cli.demo import Demo
-from sagewing.cli.export import Export
-from sagewing.cli.fly import Fly
-from sagewing.cli.train_chaos import TrainChaos
-from sagewing.cli.train_flight import TrainFlight
-from sagewing.cli.tune_chaos import TuneChaos
-from sagewing.cli.tune_flight import TuneFlight
+from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen
 from sagewing.errors import InputError
-
-Bench = (
-    Annotated[BenchChaos, tyro.conf.subcommand("chaos")]
-    | Annotated[BenchFlight, tyro.conf.subcommand("flight")]
-    | Annotated[BenchTransfer, tyro.conf.subcommand("transfer")]
-    | Annotated[BenchLatency, tyro.conf.subcommand("latency")]
-)
-Train = (
-    Annotated[TrainChaos, tyro.conf.subcommand("chaos")]
-    | Annotated[TrainFlight, tyro.conf.subcommand("flight")]
-)
-Tune = (
-    Annotated[TuneChaos, tyro.conf.subcommand("chaos")]
-    | Annotated[TuneFlight, tyro.conf.subcommand("flight")]
-)
-Command = (
-    Annotated[Demo, tyro.conf.subcommand("demo")]
-    | Annotated[
-        Bench,
-        tyro.conf.subcommand(
-            "bench",
-            description="Compare the filters: the paper's tables and figures.\n\n"
-            "Example: sagewing bench flight --data sim",
-        ),
-    ]
-    | Annotated[
-        Train,
-        tyro.conf.subcommand(
-            "train",
-            description="Train a learned filter.\n\n"
-            "Example: sagewing train flight --out out/flight",
-        ),
-    ]
-    | Annotated[
-        Tune,
-        tyro.conf.subcommand(
-            "tune",
-            description="Fit a constant Q and R to data: a careful engineer's EKF.\n\n"
-            "Example: sagewing tune flight --out out/tune",
-        ),
-    ]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Fly, tyro.conf.subcommand("fly")]
-)
-
-
-def remember_compilations() -> None:
-    """Keep compiled programs in the user's cache: the second run of a command starts at once."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(cache / "sagewing" / "xla"))
 
 
 def main(args: list[str] | None = None) -> None:
     """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
-    command = tyro.cli(
-        Command,
-        prog="sagewing",
-        description="Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation.",
-        args=args,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-    )
-    remember_compilations()
+    words = sys.argv[1:] if args is None else args
+    entry, name, rest = _chosen(words)
+    from sagewing.cli import console
+
+    command = _parsed(entry, name, rest)
+    _remember_compilations()
     try:
         command()
     except InputError as error:
@@ -92,3 +26,53 @@ def main(args: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         console.err.print("Interrupted.")
         sys.exit(1)
+
+
+def _chosen(words: list[str]) -> tuple[Entry, str, list[str]]:
+    """The command that the first words name, and what follows; ends where none is named."""
+    first = words[0] if words else "--help"
+    if first in ("-h", "--help"):
+        _end(screen(), 0 if words else 2)
+    if first == "--version":
+        from sagewing import __version__
+
+        _end(f"sagewing {__version__}", 0)
+    if first in COMMANDS:
+        return COMMANDS[first], first, words[1:]
+    if first not in GROUPS:
+        known = ", ".join(dict.fromkeys(name.split()[0] for name in COMMANDS))
+        _end(f"error: there is no command {first!r}; known: {known}.", 2)
+    second = words[1] if len(words) > 1 else "--help"
+    name = f"{first} {second}"
+    if name in COMMANDS:
+        return COMMANDS[name], name, words[2:]
+    if second in ("-h", "--help"):
+        _end(screen(first), 0 if len(words) > 1 else 2)
+    known = ", ".join(name.split()[1] for name in COMMANDS if name.split()[0] == first)
+    _end(f"error: there is no {name!r}; known: {known}.", 2)
+
+
+def _end(text: str, code: int) -> NoReturn:
+    print(text, file=sys.stderr if code else sys.stdout)
+    sys.exit(code)
+
+
+def _parsed(entry: Entry, name: str, rest: list[str]) -> Any:
+    import tyro
+
+    module, _, kind = entry.place.partition(":")
+    return tyro.cli(
+        getattr(import_module(f"sagewing.cli.{module}"), kind),
+        prog=f"sagewing {name}",
+        args=rest,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+
+
+def _remember_compilations() -> None:
+    """Keep compiled programs in the user's cache: the second run of a command starts at once."""
+    import jax
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(cache / "sagewing" / "xla"))

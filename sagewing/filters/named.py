@@ -52,7 +52,8 @@ def NDRSageHusa(
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
     `bounds`, `gain_noise` and `gate` default to those that the policy was trained with; so do Q0
-    and R0, given as None, where the policy has learned its own.
+    and R0, given as None, where the policy has learned its own. In which modes of a model the noise
+    is adapted is the policy's to say.
     """
     if not hasattr(policy, "check_sizes"):
         raise InputError(
@@ -64,6 +65,7 @@ def NDRSageHusa(
         _gated(Learned(policy), getattr(policy, "gate", None) if gate is None else gate),
         policy.bounds if bounds is None else bounds,
         gain_noise or policy.gain_noise,
+        getattr(policy, "adapts_in", None),
     )
     policy.check_sizes(filt.n_x, filt.n_z)
     return filt
@@ -89,6 +91,7 @@ def _adaptive(
     rule: Rule,
     bounds: tuple[float, float],
     gain_noise: GainNoise,
+    adapts_in: tuple[int, ...] | None = None,
 ) -> AdaptiveFilter:
     checks.adaptation(bounds, gain_noise)
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
@@ -99,6 +102,5 @@ def _adaptive(
                 f"An adaptive filter keeps its noise diagonal: give the diagonal of {name} alone, "
                 "or use EKF for a constant full matrix."
             )
-    return AdaptiveFilter(
-        model, q0, r0, None, None, rule, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise
-    )
+    within = (float(bounds[0]), float(bounds[1]))
+    return AdaptiveFilter(model, q0, r0, None, None, rule, within, FLOOR, gain_noise, adapts_in)

@@ -153,7 +153,9 @@ class AdaptiveFilter(eqx.Module):
     "posterior" a step's gain uses the r that the same step has just estimated (the text of the
     paper's Sage-Husa section), with "prior" the one before it (the paper's Algorithm 1).
 
-    A model with several modes has a row of `r0` for each, and r restarts at it on a switch.
+    A model with several modes has a row of `r0` for each, and r restarts at it on a switch. With
+    `adapts_in` the noise is adapted in these modes only; in others it is the base noise, and q is
+    what it was once one of these comes back.
     """
 
     model: Model
@@ -165,6 +167,7 @@ class AdaptiveFilter(eqx.Module):
     bounds: tuple[float, float] = eqx.field(static=True)
     floor: float = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
+    adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     @property
     def n_x(self) -> int:
@@ -190,6 +193,8 @@ class AdaptiveFilter(eqx.Module):
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
         x, P, q, r = finite_derivative(state[:4])
         r0, r, mode = self._nominal(state, r, u)
+        adapts = self._adapts(mode)
+        q_before, q = q, q if adapts is None else jnp.where(adapts, q, like(self.q0, q))
         x_pred, FPF, predicted = predict(self.model, x, P, u, dt)
         P_pred = FPF + self._Q(q)
         nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
@@ -200,6 +205,7 @@ class AdaptiveFilter(eqx.Module):
         arrived, nu = arrived & weighed, jnp.where(weighed, nu, 0.0)
         white = whiten(L, nu)
         d, memory, trace = self.rule(state.memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
+        d = d if adapts is None else _where(adapts, d)
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
@@ -218,10 +224,11 @@ class AdaptiveFilter(eqx.Module):
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
         any_arrived = jnp.any(arrived, axis=0)
         q_next = self._attenuate(q, q_hat, d.q, d.scale_q, like(self.q0, q), any_arrived)
+        q_kept = q_next if adapts is None else jnp.where(adapts, q_next, q_before)
 
         nis, loglik = consistency(white, L, arrived)
         ok = predicted & sane & weighed & corrected
-        state = FilterState(x_post, P_post, q_next, r_next, memory, mode)
+        state = FilterState(x_post, P_post, q_kept, r_next, memory, mode)
         adapted = (q_next, r_next, _joined(d, q, r, arrived))
         if q_next is q and r_next is r:
             adapted = (None, None if mode is None else r, None)
@@ -236,6 +243,12 @@ class AdaptiveFilter(eqx.Module):
         mode = per_sample(self.model.mode, u)
         r0 = jnp.moveaxis(self.r0[mode], -1, 0)
         return r0, jnp.where(mode == state.mode, r, r0), mode.astype(r.dtype)
+
+    def _adapts(self, mode: Values | None) -> Flags | None:
+        """Where the noise is adapted; None for everywhere."""
+        if mode is None or self.adapts_in is None:
+            return None
+        return sum((mode == m for m in self.adapts_in), jnp.zeros_like(mode, bool))
 
     def _Q(self, q: States) -> Covariances:
         Q = diagonal_matrix(q)
@@ -256,6 +269,17 @@ class AdaptiveFilter(eqx.Module):
             new, jnp.maximum(low * base, self.floor), jnp.maximum(high * base, self.floor)
         )
         return jnp.where(moved & ~jnp.isnan(new), new, old)
+
+
+def _where(adapts: Flags, d: Attenuation) -> Attenuation:
+    """The decision where the noise is adapted; elsewhere all of it but what is for now only."""
+
+    def kept(value: jax.Array | None, neutral: float) -> jax.Array | None:
+        return None if value is None else jnp.where(adapts, value, neutral)
+
+    return Attenuation(
+        kept(d.q, 0.0), kept(d.r, 0.0), kept(d.scale_q, 1.0), kept(d.scale_r, 1.0), d.inflate_r
+    )
 
 
 def _joined(d: Attenuation, q: States, r: Measurements, arrived: Arrived) -> Attenuations:

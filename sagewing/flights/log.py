@@ -42,21 +42,27 @@ class Log:
     """What a reader found in a log, in SI units, each signal with its own times.
 
     The times share one origin: a reader takes clock offsets out. `motors` are in 0..1 and in the
-    order of `QuadrotorDynamic`.
+    order of `QuadrotorDynamic`. `position` and `quaternion` are what was measured (a receiver of
+    GPS has no attitude); `truth_...` is a second reference that is better than that.
     """
 
     name: str
     where: str  # for messages: the file
     acc: Signal
     gyro: Signal
-    position: Signal
-    quaternion: Signal
+    position: Signal | None = None
+    quaternion: Signal | None = None
+    truth_position: Signal | None = None
+    truth_quaternion: Signal | None = None
     velocity: Signal | None = None
     motors: Signal | None = None
     thrust: Signal | None = None
     battery: Signal | None = None
     onboard_position: Signal | None = None
     onboard_quaternion: Signal | None = None
+    position_std: tuple[float, ...] | None = None  # m, where the log says how good it is
+    attitude_std: float | None = None  # rad
+    format: str = "npz"
     notes: list[str] = field(default_factory=list)  # what the reader had to assume
 
     def flight(self) -> Flight:
@@ -64,14 +70,12 @@ class Log:
         repairs = list(self.notes)
         acc = clean(self.acc, self.where, repairs)
         gyro = clean(self.gyro, self.where, repairs)
-        position = clean(self.position, self.where, repairs)
-        quaternion = clean(self.quaternion, self.where, repairs)
-        quaternion = unit_quaternions(quaternion, self.where, repairs)
+        position, quaternion = self.reference(repairs)
         velocity, motors, thrust, battery = (
             None if signal is None else clean(signal, self.where, repairs)
             for signal in (self.velocity, self.motors, self.thrust, self.battery)
         )
-        onboard = self._onboard(repairs)
+        onboard = attitudes(self.onboard_position, self.onboard_quaternion, self.where, repairs)
         check_force(acc, self.where)
         if np.median(acc.value[:, 2]) < DOWN_M_S2:
             repairs.append("the body's z axis points down, turned to forward, left, up")
@@ -119,7 +123,7 @@ class Log:
             motors=over_step(motors) if motors else None,
             thrust=over_step(thrust)[:, 0] if thrust else None,
             battery=linear(battery, t)[:, 0] if battery else None,
-            onboard=_sampled(onboard, t) if onboard else None,
+            onboard=sampled(onboard, t) if onboard else None,
             repairs=merged(repairs),
         )
         force = np.mean(rotate(flight.quaternion[1:], flight.imu[1:, :3]), axis=0)
@@ -127,19 +131,35 @@ class Log:
         check_gravity(force - gained, self.where)
         return flight
 
-    def _onboard(self, repairs: list[str]) -> tuple[Signal, Signal] | None:
-        if self.onboard_position is None or self.onboard_quaternion is None:
-            return None
-        position = clean(self.onboard_position, self.where, repairs)
-        quaternion = clean(self.onboard_quaternion, self.where, repairs)
-        return position, unit_quaternions(quaternion, self.where, repairs)
+    def reference(self, repairs: list[str]) -> tuple[Signal, Signal]:
+        """The best pose there is, position and attitude: the truth, or what was measured."""
+        told = self.truth_position or self.position
+        turned = self.truth_quaternion or self.quaternion
+        pose = attitudes(told, turned, self.where, repairs)
+        if pose is None:
+            missing = "attitude" if told else "position"
+            raise InputError(
+                f"{self.where}: this needs a pose, and the log has no {missing}; take a log with "
+                "motion capture, or name its columns or topics in a map (sagewing inspect)."
+            )
+        return pose
 
 
-def _sampled(onboard: tuple[Signal, Signal], t: np.ndarray) -> Pose:
-    """The estimate at t, NaN where it has a gap or does not reach."""
-    position, quaternion = onboard
+def attitudes(
+    position: Signal | None, quaternion: Signal | None, where: str, repairs: list[str]
+) -> tuple[Signal, Signal] | None:
+    """Both, cleaned; None where one of them is missing."""
+    if position is None or quaternion is None:
+        return None
+    position, quaternion = (clean(signal, where, repairs) for signal in (position, quaternion))
+    return position, unit_quaternions(quaternion, where, repairs)
+
+
+def sampled(signals: tuple[Signal, Signal], t: np.ndarray) -> Pose:
+    """Position and attitude at t, NaN where one has a gap or does not reach."""
+    position, quaternion = signals
     pose = Pose(linear(position, t), slerp(quaternion, t))
-    for signal in onboard:
+    for signal in signals:
         inside = np.zeros(len(t), bool)
         for start, stop in stretches(signal):
             inside |= (t >= start - 1e-9) & (t <= stop + 1e-9)

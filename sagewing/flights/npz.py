@@ -2,18 +2,18 @@
 
 The arrays, in SI units: `imu_t, gyro, acc`; `pose_t, pos, quat_wxyz`; and where the log has them
 `vel` (or `vel_vicon`) at `pose_t`; `mot_t, mot`, four PWM commands m1..m4 of 0..65535 or one column
-of thrust over mass; `vbat` at `mot_t`; `est_t, est_pos, est_quat_wxyz`.
+of thrust over mass; `vbat` at `mot_t`; `est_t, est_pos, est_quat_wxyz`; and, where the pose is not
+itself the truth, `truth_t, truth_pos, truth_quat_wxyz`.
 """
 
 import csv
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sagewing.errors import InputError
+from sagewing.flights.archive import load_arrays
 from sagewing.flights.flight import Flight
 from sagewing.flights.log import Log
 from sagewing.flights.repair import Signal
@@ -33,8 +33,12 @@ def read_flight(path: str | Path, tau_ms: float | None = None) -> Flight:
 
     By default it is taken from the `manifest.csv` beside the file or in the folder above.
     """
-    path = Path(path)
-    arrays = _load(path)
+    return read_npz(Path(path), tau_ms).flight()
+
+
+def read_npz(path: Path, tau_ms: float | None = None) -> Log:
+    """The signals in an `.npz` file, as they are."""
+    arrays = load_arrays(path)
     notes: list[str] = []
     if tau_ms is None:
         tau_ms = _listed_tau_ms(path, notes)
@@ -70,7 +74,10 @@ def read_flight(path: str | Path, tau_ms: float | None = None) -> Flight:
         # Written by the vehicle: on the IMU's clock, whatever the offset of motion capture.
         log.onboard_position = signal("est_pos", "est_t", 3)
         log.onboard_quaternion = signal("est_quat_wxyz", "est_t", 4)
-    return log.flight()
+    if "truth_pos" in arrays or "truth_quat_wxyz" in arrays:
+        log.truth_position = signal("truth_pos", "truth_t", 3)
+        log.truth_quaternion = signal("truth_quat_wxyz", "truth_t", 4)
+    return log
 
 
 def read_flights(folder: str | Path, shapes: Sequence[str] | None = None) -> list[Flight]:
@@ -97,36 +104,6 @@ def read_flights(folder: str | Path, shapes: Sequence[str] | None = None) -> lis
             )
         paths = [path for path in paths if words[path] & {shape.lower() for shape in shapes}]
     return [read_flight(path) for path in paths]
-
-
-def _load(path: Path) -> Arrays:
-    try:
-        # Opened here: np.load leaves open what it cannot read.
-        with path.open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if not isinstance(loaded, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} is one array; expected an .npz of several.")
-            return {name: loaded[name] for name in loaded.files}
-    except FileNotFoundError:
-        raise InputError(f"There is no flight at {path}.") from None
-    except InputError:
-        raise
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise InputError(
-                f"{path} holds Python objects, or is no .npz file; expected arrays of numbers "
-                "written by numpy.savez."
-            ) from None
-        raise InputError(f"{path} is not a readable .npz file: {error}.") from None
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        zipfile.BadZipFile,
-        zlib.error,
-        NotImplementedError,
-    ) as error:
-        raise InputError(f"{path} is not a readable .npz file: {error}.") from None
 
 
 def _signal(

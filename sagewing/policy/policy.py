@@ -29,8 +29,9 @@ class Trace(NamedTuple):
 class Policy(Stored):
     """The recurrent network that chooses a forgetting factor for every channel.
 
-    `bounds`, `gain_noise`, `gate` and, where it has one, the `nominal` noise are those of the
-    filter it is trained in, and the default of the filter that uses it.
+    `bounds`, `gain_noise`, `gate`, the modes that it adapts the noise in (`adapts_in`) and, where it
+    has one, the `nominal` noise are those of the filter it is trained in, and the default of the
+    filter that uses it.
     """
 
     kind = "ndr"
@@ -38,6 +39,7 @@ class Policy(Stored):
     bounds: tuple[float, float] = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
     gate: float | None = eqx.field(static=True)
+    adapts_in: tuple[int, ...] | None = eqx.field(static=True)
     encoder: MLP
     grus: tuple[GRU, ...]
     context: MLP
@@ -52,6 +54,7 @@ class Policy(Stored):
         gain_noise: GainNoise = "prior",
         nominal: Noise | None = None,
         gate: float | None = None,
+        adapts_in: tuple[int, ...] | None = None,
         *,
         key: PRNGKeyArray,
     ):
@@ -66,6 +69,7 @@ class Policy(Stored):
         self.bounds = bounds
         self.gain_noise = gain_noise
         self.gate = gate
+        self.adapts_in = adapts_in
         self.nominal = nominal
         self.encoder = MLP([arch.n_y, *arch.encoder], final_relu=True, key=k_enc)
         self.grus = tuple(
@@ -113,6 +117,8 @@ class Policy(Stored):
         inside = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
         if self.gate is not None:
             inside["gate"] = self.gate
+        if self.adapts_in is not None:
+            inside["adapts_in"] = list(self.adapts_in)
         base = {} if self.nominal is None else {"nominal": self.nominal.card()}
         return {**self.arch.card(), "filter": inside, **base}
 
@@ -125,4 +131,7 @@ class Policy(Stored):
         low, high = (number(b) for b in inside["bounds"])
         nominal = Noise.from_card(card["nominal"]) if "nominal" in card else None
         gate = number(inside["gate"]) if "gate" in inside else None
-        return cls(arch, (low, high), inside["gain_noise"], nominal, gate, key=jax.random.key(0))
+        modes = inside.get("adapts_in")
+        modes = None if modes is None else tuple(int(number(mode)) for mode in modes)
+        own = (inside["gain_noise"], nominal, gate, modes)
+        return cls(arch, (low, high), *own, key=jax.random.key(0))

@@ -1,7 +1,6 @@
-"""The flight benchmark in tables: for the terminal, for Markdown, for LaTeX, for a page."""
+"""The flight benchmark in tables: for the terminal, for Markdown, for LaTeX."""
 
-from collections.abc import Callable, Iterator
-from html import escape as escape_html
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ class Column(NamedTuple):
     typical: Callable[[np.ndarray], Any]
     spread: bool = False
     digits: int = 3
-    raced: bool = True  # the smallest of a scenario is its best
+    goal: float | None = 0.0  # the nearest to it is the best of its scenario; None: no race
 
 
 COLUMNS = (
@@ -46,7 +45,7 @@ COLUMNS = (
     Column("attitude", "rad", "att_rmse_rad", np.mean, spread=True),
     Column("window", "m", "window_pos_rmse_m", np.mean),
     Column("drift", "m", "drift_m", np.median),
-    Column("NEES", "", "nees_median", np.median, digits=2, raced=False),
+    Column("NEES", "", "nees_median", np.median, digits=2, goal=None),
 )
 
 
@@ -74,7 +73,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
     )
     out.add_column("")
     for column in COLUMNS:
-        out.add_column(escape(_head(column, "\n")), justify="right", no_wrap=True)
+        out.add_column(escape(headed(column, "\n")), justify="right", no_wrap=True)
     for scenario, lines in summed_up(rows):
         out.add_row(f"[italic]{scenario}[/]")
         for i, line in enumerate(lines):
@@ -92,7 +91,7 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
 
 def markdown(rows: list[dict[str, Any]]) -> str:
     """The table for a README."""
-    head = ["scenario", "filter", *map(_head, COLUMNS)]
+    head = ["scenario", "filter", *map(headed, COLUMNS)]
     made = [f"| {' | '.join(head)} |", f"|---|---|{'---:|' * len(COLUMNS)}"]
     for scenario, lines in summed_up(rows):
         for line in lines:
@@ -105,7 +104,7 @@ def latex(rows: list[dict[str, Any]]) -> str:
     """The table in the form of the paper's."""
     wide = len(COLUMNS) + 1
     made = [rf"\begin{{tabular}}{{l{'c' * len(COLUMNS)}}}", r"\hline"]
-    made.append(" & ".join(["Filter", *map(_head, COLUMNS)]) + r" \\ \hline")
+    made.append(" & ".join(["Filter", *map(headed, COLUMNS)]) + r" \\ \hline")
     for scenario, lines in summed_up(rows):
         made.append(rf"\multicolumn{{{wide}}}{{c}}{{{SCENARIOS[scenario]}}} \\ \hline")
         for line in lines:
@@ -122,29 +121,16 @@ def _latex(cell: Cell) -> str:
     return rf"$\mathbf{{{text}}}$" if cell.best else f"${text}$"
 
 
-def html(rows: list[dict[str, Any]]) -> str:
-    """The table for a page."""
-    made = ["<table>", "<thead><tr><th></th>"]
-    made += [f"<th>{_head(column)}</th>" for column in COLUMNS]
-    made.append("</tr></thead>")
-    for scenario, lines in summed_up(rows):
-        made.append(f'<tbody><tr><th colspan="{len(COLUMNS) + 1}">{SCENARIOS[scenario]}</th></tr>')
-        for line in lines:
-            cells = [f"<b>{c.text}</b>" if c.best else c.text for c in line.cells]
-            label = escape_html(LABELS[line.filter])
-            made.append(f"<tr><td>{label}</td>{''.join(f'<td>{c}</td>' for c in cells)}</tr>")
-        made.append("</tbody>")
-    return "\n".join([*made, "</table>"])
-
-
-def summed_up(rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[Line]]]:
+def summed_up(
+    rows: list[dict[str, Any]], columns: Sequence[Column] = COLUMNS
+) -> Iterator[tuple[str, list[Line]]]:
     """The scenarios, and of each its filters, in the order of the rows; references come last."""
-    for scenario in dict.fromkeys(row["scenario"] for row in rows):
-        here = [row for row in rows if row["scenario"] == scenario]
+    for scenario in dict.fromkeys(row.get("scenario", "") for row in rows):
+        here = [row for row in rows if row.get("scenario", "") == scenario]
         names = list(dict.fromkeys(row["filter"] for row in here))
         found = {name: [r for r in here if r["filter"] == name] for name in names}
-        columns = [_column(column, found) for column in COLUMNS]
-        yield scenario, [Line(name, [cells[name] for cells in columns]) for name in names]
+        made = [_column(column, found) for column in columns]
+        yield scenario, [Line(name, [cells[name] for cells in made]) for name in names]
 
 
 def _column(column: Column, found: dict[str, list[dict[str, Any]]]) -> dict[str, Cell]:
@@ -156,17 +142,23 @@ def _column(column: Column, found: dict[str, list[dict[str, Any]]]) -> dict[str,
     typical = {name: float(column.typical(v)) for name, v in values.items() if len(v)}
     texts = {name: _number(typical.get(name), column.digits) for name in values}
     raced = [name for name in typical if name not in REFERENCES and np.isfinite(typical[name])]
-    best = texts[min(raced, key=lambda name: typical[name])] if column.raced and raced else None
+    best = texts[min(raced, key=lambda name: _away(typical[name], column.goal))] if raced else None
     cells = {}
     for name, v in values.items():
         text = texts[name]
         if column.spread and len(v) > 1:
             text += f" ± {_number(float(v.std()), column.digits)}"
-        cells[name] = Cell(text, name in raced and texts[name] == best)
+        cells[name] = Cell(text, column.goal is not None and name in raced and texts[name] == best)
     return cells
 
 
-def _head(column: Column, between: str = " ") -> str:
+def _away(value: float, goal: float | None) -> float:
+    """How far from the goal: half of it and twice it are equally far."""
+    return abs(np.log(max(value, 1e-30) / goal)) if goal else abs(value)
+
+
+def headed(column: Column, between: str = " ") -> str:
+    """A column's heading with its unit."""
     return f"{column.head}{between}[{column.unit}]" if column.unit else column.head
 
 

@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sagewing.bench.flight import Comparison
 from sagewing.bench.metrics import attitude_error
 from sagewing.flights.records import POSE
-from sagewing.models.angles import wrap_angle
 from sagewing.models.quadrotor import Q, R
-from sagewing.models.rotations import euler_angles
+from sagewing.report.angles import angle_near, euler
 from sagewing.report.figures import new_figure
-from sagewing.report.page import Picture
 from sagewing.report.style import COLOURS, LABELS, SCENARIOS
 
 LEARNED = ("ndr", "ndr-paper")  # the first that is there is shown in full
@@ -48,14 +44,14 @@ def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
     """Position and attitude of one record: truth, what was measured, and a few filters."""
     steps, time = _steps(comparison, record), _time(comparison, record)
     position = np.asarray(comparison.records.position)[record, :steps]
-    angles = np.unwrap(_euler(np.asarray(comparison.records.quaternion)[record, :steps]), axis=0)
+    angles = np.unwrap(euler(np.asarray(comparison.records.quaternion)[record, :steps]), axis=0)
     seen = np.asarray(comparison.records.z)[record, :steps]
     seen = np.where(np.asarray(comparison.records.u)[record, :steps, :1] == POSE, seen, np.nan)
     truth = np.concatenate([position, angles], axis=1)
     panels = {"measured": seen}
     for name in _telling(comparison, 4):
         x = comparison.estimates[name].x[record, :steps]
-        panels[name] = np.concatenate([x[:, R], _euler(x[:, Q])], axis=1)
+        panels[name] = np.concatenate([x[:, R], euler(x[:, Q])], axis=1)
     with new_figure(path, 11.0, 7.2) as figure:
         axes = figure.subplots(3, 2, sharex=True)
         for i, axis in enumerate(axes.T.ravel()):
@@ -64,12 +60,12 @@ def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
             for name, values in panels.items():
                 column = values[:, i]
                 if turns:
-                    column = _angle_near(column, truth[:, i])
+                    column = angle_near(column, truth[:, i])
                 style: dict[str, Any] = {"color": COLOURS.get(name), "lw": 1.1}
                 if name == "measured":
                     style = {"color": "#B5B5B5", "ls": "", "marker": ".", "ms": 1.6, "zorder": 0}
                 axis.plot(time, scale * column, label=LABELS.get(name, name), **style)
-            told = scale * (_angle_near(truth[:, i], truth[:, i]) if turns else truth[:, i])
+            told = scale * (angle_near(truth[:, i], truth[:, i]) if turns else truth[:, i])
             axis.plot(time, told, color=COLOURS["truth"], lw=3.0, alpha=0.3, label="truth")
             low, high = np.nanmin(told), np.nanmax(told)
             margin = np.clip(0.4 * (high - low), *((10.0, 30.0) if turns else (0.5, 5.0)))
@@ -153,37 +149,6 @@ def overview(comparisons: Sequence[Comparison], path: Path, record: int = 0) -> 
         _legend_below(figure, axes[1, 0])
 
 
-def gallery(comparisons: Sequence[Comparison], folder: Path) -> list[Picture]:
-    """The figures of a page about all scenarios; one record of the last is shown in full."""
-    last = comparisons[-1]
-    made = [
-        Picture(
-            "At a glance",
-            "Above: one flight from above, with the part in which the pose is worse or missing. "
-            "Below: the error at every time, mean over all flights and noise draws and over 0.1 s.",
-            folder / "overview.png",
-        ),
-        Picture(
-            "One flight",
-            "Dots are what was measured; a filter that leaves the panel is lost for that time.",
-            folder / f"tracking-{last.scenario}.png",
-        ),
-    ]
-    overview(comparisons, made[0].path)
-    tracking(last, made[1].path)
-    if _learned(last):
-        made.append(
-            Picture(
-                "What the learned filter does",
-                "The variances that it holds in the same flight, and the weight d_k that it gives "
-                "to the newest evidence about each of them.",
-                folder / f"adaptation-{last.scenario}.png",
-            )
-        )
-        adaptation(last, made[2].path)
-    return made
-
-
 def _from_above(axis: Any, comparison: Comparison, record: int) -> None:
     steps = _steps(comparison, record)
     truth = np.asarray(comparison.records.position)[record, :steps]
@@ -259,21 +224,7 @@ def _time(comparison: Comparison, record: int) -> np.ndarray:
     return comparison.dt * np.arange(1, _steps(comparison, record) + 1)
 
 
-def _angle_near(angle: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Continuous beside the truth; where that goes round and round, within half a turn of zero."""
-    angle = truth + np.asarray(wrap_angle(jnp.asarray(angle - truth)))
-    if np.ptp(truth) < 2.0 * np.pi:
-        return angle
-    wrapped = np.asarray(wrap_angle(jnp.asarray(angle)))
-    jumps = np.abs(np.diff(wrapped, prepend=wrapped[0])) > np.pi
-    return np.where(jumps, np.nan, wrapped)
-
-
 def _smooth(error: np.ndarray, rows: int) -> np.ndarray:
     """The mean over some rows around each, fewer at the ends."""
     ones = np.ones(rows)
     return np.convolve(error, ones, "same") / np.convolve(np.ones_like(error), ones, "same")
-
-
-def _euler(q: np.ndarray) -> np.ndarray:
-    return np.asarray(jax.vmap(euler_angles)(jnp.asarray(q)))

@@ -1,5 +1,7 @@
 """Names and colours of filters: the same everywhere."""
 
+import colorsys
+
 LABELS = {
     "truth": "truth",
     "ekf": "EKF",
@@ -53,3 +55,25 @@ SCENARIOS = {
     "disturbance": "Disturbance: noisier pose for 2 s",
     "denial": "Denial: no pose for 2 s",
 }
+OTHERS = ("#4C78A8", "#B279A2", "#72B7B2", "#9D755D", "#BAB0AC")  # for names not in the list
+# On a dark page: what is darker than the first becomes light, and nothing is below the second.
+DARKEST, LEAST_LIGHT = 0.3, 0.46
+
+
+def label(name: str) -> str:
+    """A filter's name for people; a name that is not known stands for itself."""
+    return LABELS.get(name, name)
+
+
+def light(name: str) -> str:
+    """A filter's colour on a light page."""
+    return COLOURS.get(name) or OTHERS[sum(name.encode()) % len(OTHERS)]
+
+
+def dark(name: str) -> str:
+    """The same hue on a dark page."""
+    red, green, blue = (int(light(name)[i : i + 2], 16) / 255.0 for i in (1, 3, 5))
+    hue, lightness, saturation = colorsys.rgb_to_hls(red, green, blue)
+    lightness = 0.95 - lightness if lightness < DARKEST else max(lightness, LEAST_LIGHT)
+    bright = colorsys.hls_to_rgb(hue, lightness, saturation)
+    return "#" + "".join(f"{round(255 * part):02X}" for part in bright)

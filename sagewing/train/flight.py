@@ -116,7 +116,8 @@ class Learner(NamedTuple):
 def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     """A policy with its own nominal noise, which at first hardly moves it."""
     nominal = Noise(setup.nominal_q, setup.nominal_r)
-    inside = (setup.bounds, setup.gain_noise, nominal, setup.gate)
+    # Without a pose nothing tells how noisy it is, and the IMU's noise is what it was tuned to be.
+    inside = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
     policy = Policy(setup.architecture, *inside, key=key)
     calm = jnp.concatenate([jnp.full(policy.arch.n_x, CALM_Q), jnp.array(CALM_R)])
     return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + calm)

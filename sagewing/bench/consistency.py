@@ -1,0 +1,43 @@
+"""What a filter's covariance says of its pose, and whether its errors agree."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from sagewing.filters.kernels import cholesky, diagonal, matmul, transpose, whiten
+from sagewing.filters.lifting import per_sample
+from sagewing.models.quadrotor import Q, R
+from sagewing.models.rotations import attitude_matrix
+from sagewing.shapes import Covariances, States, Values
+
+
+def pose_covariance(x: States, P: Covariances) -> Float[Array, "6 6 *batch"]:
+    """Of the position, and of the attitude as a small rotation 2 Xi^T dq in the body."""
+    Xi = 2.0 * per_sample(attitude_matrix, x[Q])
+    eye = jnp.broadcast_to(jnp.eye(3)[..., None], (3, 3, x.shape[-1]))
+    top = jnp.concatenate([eye, jnp.zeros((3, 4, x.shape[-1]))], axis=1)
+    bottom = jnp.concatenate([jnp.zeros((3, 3, x.shape[-1])), transpose(Xi)], axis=1)
+    J = jnp.concatenate([top, bottom]).astype(x.dtype)
+    pose = jnp.array([*range(R.start, R.stop), *range(Q.start, Q.stop)])
+    return matmul(matmul(J, P[pose][:, pose]), transpose(J))
+
+
+def pose_std(S: Float[Array, "6 6 *batch"]) -> Float[Array, "6 *batch"]:
+    """The standard deviations of a pose's covariance; rounding may leave a variance below zero."""
+    return jnp.sqrt(jnp.maximum(diagonal(S), 0.0))
+
+
+def nees(
+    x: States,
+    S: Float[Array, "6 6 *batch"],
+    position: Float[Array, "3 *batch"],
+    quaternion: Float[Array, "4 *batch"],
+) -> Values:
+    """The normalised error squared of position and attitude, S theirs: six degrees of freedom.
+
+    The attitude's error is the small rotation between truth and estimate, 2 Xi^T (q_true - q).
+    """
+    aligned = jnp.where(jnp.sum(x[Q] * quaternion, axis=0) < 0, -quaternion, quaternion)
+    Xi = 2.0 * per_sample(attitude_matrix, x[Q])
+    turn = sum(Xi[i] * (aligned - x[Q])[i] for i in range(4))
+    error = jnp.concatenate([position - x[R], turn])
+    return jnp.sum(whiten(cholesky(S), error) ** 2, axis=0)

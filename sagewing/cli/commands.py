@@ -1,0 +1,58 @@
+"""Every command, where it lives, and what it does in a line."""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A command: `module:Class` in this folder, and its line on the first screen."""
+
+    place: str
+    line: str
+
+
+COMMANDS = {
+    "demo": Entry("demo:Demo", "see it work on simulated flights: a table and a page"),
+    "train flight": Entry("train_flight:TrainFlight", "train the learned filter on flights"),
+    "train chaos": Entry("train_chaos:TrainChaos", "train a learned filter on Lorenz"),
+    "tune flight": Entry("tune_flight:TuneFlight", "fit a constant Q and R to flights"),
+    "tune chaos": Entry("tune_chaos:TuneChaos", "fit a constant Q and R to Lorenz"),
+    "bench flight": Entry("bench_flight:BenchFlight", "the paper's flight table and figures"),
+    "bench chaos": Entry("bench_chaos:BenchChaos", "the paper's chaotic systems, every filter"),
+    "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
+    "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
+    "export": Entry("export:Export", "a filter as C99 for a flight computer"),
+    "report": Entry("report:Report", "the page of an earlier result, again"),
+    "fly": Entry("fly:Fly", "a simulated quadrotor flies on the generated C"),
+}
+GROUPS = {
+    "bench": "Compare the filters: the paper's tables and figures.",
+    "train": "Train a learned filter.",
+    "tune": "Fit a constant Q and R to data: a careful engineer's EKF.",
+}
+FIRST = ("demo", "train flight", "export")
+
+
+def screen(group: str | None = None) -> str:
+    """The first screen, or that of a group of commands."""
+    if group is not None:
+        names = [name for name in COMMANDS if name.split()[0] == group]
+        usage = f"usage: sagewing {group} {{{','.join(name.split()[1] for name in names)}}} ..."
+        lines = [usage, "", GROUPS[group], "", *_lines(names)]
+    else:
+        rest = [name for name in COMMANDS if name not in FIRST]
+        lines = [
+            "usage: sagewing COMMAND [options]",
+            "",
+            "Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation.",
+            "",
+            "What most people need:",
+            *_lines(FIRST),
+            "",
+            "And:",
+            *_lines(rest),
+        ]
+    return "\n".join([*lines, "", "Options and an example of each: sagewing COMMAND --help"])
+
+
+def _lines(names: tuple[str, ...] | list[str]) -> list[str]:
+    return [f"  {name:<15} {COMMANDS[name].line}" for name in names]

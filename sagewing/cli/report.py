@@ -1,0 +1,44 @@
+"""`sagewing report`: the page of a result, again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from sagewing.bench.result import read_result
+from sagewing.cli import console
+from sagewing.errors import InputError
+from sagewing.files import write_atomically
+from sagewing.report.page_table import check_rows
+from sagewing.report.result_page import overview_in, result_page
+from sagewing.report.scene_file import SCENE, read_scene
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make the page of a result again, from result.json and the scene.npz beside it.
+
+    Example: sagewing report out/demo/result.json --out demo.html
+    """
+
+    result: tyro.conf.Positional[Path]
+    """the result.json of `sagewing demo`, `sagewing bench flight` or `sagewing run`"""
+    out: Path = Path("report.html")
+    """the page"""
+    force: bool = False
+    """replace a file that is there"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        console.check_places(self.out.parent, None)
+        if self.out.is_dir():
+            raise InputError(f"--out takes a file; {self.out} is a folder.")
+        if self.out.exists() and not self.force:
+            raise InputError(f"{self.out} exists; choose another --out, or replace it by --force.")
+        result = read_result(self.result)
+        check_rows(result["rows"], str(self.result))
+        drawing = read_scene(self.result.parent / SCENE)
+        made = result_page(result, drawing, overview_in(self.result.parent))
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.out, made.encode())
+        console.err.print(f"Written: {self.out}", highlight=False, soft_wrap=True)

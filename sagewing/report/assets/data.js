@@ -1,0 +1,47 @@
+// The record, as the page brings it: JSON with arrays of float32 inside, base64.
+
+function decoded(text) {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return new Float32Array(bytes.buffer);
+}
+
+// A curve, or the curves of a row each.
+function shaped(packed) {
+  const all = decoded(packed.data);
+  if (packed.shape.length === 1) return all;
+  const [rows, length] = packed.shape;
+  return Array.from({ length: rows }, (_, i) => all.subarray(i * length, (i + 1) * length));
+}
+
+const scene = JSON.parse(document.getElementById("scene").textContent);
+const arrays = Object.fromEntries(
+  Object.entries(scene.arrays).map(([name, packed]) => [name, shaped(packed)]),
+);
+delete scene.arrays; // the text is large
+
+const array = (name) => arrays[name] ?? null;
+const part = (name, i) => array(name)?.[i] ?? null;
+
+// The first index whose time is not before t.
+function indexAt(times, t) {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function nearest(times, t) {
+  const after = Math.min(indexAt(times, t), times.length - 1);
+  return after > 0 && t - times[after - 1] < times[after] - t ? after - 1 : after;
+}
+
+// A standard deviation is kept once for the two points of a curve where rows were put together.
+function stdAt(std, i, points) {
+  return std[Math.min(std.length - 1, Math.floor((i * std.length) / points))];
+}
