@@ -7,6 +7,9 @@ import re
 import textwrap
 from pathlib import Path
 
+from sagewing.cli.commands import COMMANDS
+from sagewing.cli.main import main
+
 PAGE = Path(__file__).parent / "commands.md"
 COLUMNS = 80
 HEAD = """# Every command
@@ -21,8 +24,6 @@ given something wrong (a sentence says what), and with 1 where it was interrupte
 
 def help_of(command: list[str]) -> str:
     """What `sagewing COMMAND --help` prints, no wider than `COLUMNS`."""
-    from sagewing.cli.main import main
-
     printed = io.StringIO()
     width = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(COLUMNS)
@@ -34,31 +35,30 @@ def help_of(command: list[str]) -> str:
         if width is not None:
             os.environ["COLUMNS"] = width
     plain = re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue())
-    return "\n".join(_wrapped(line) for line in plain.strip().splitlines())
+    return "\n\n".join(_wrapped(part) for part in plain.strip().split("\n\n"))
 
 
-def _wrapped(line: str) -> str:
+def _wrapped(part: str) -> str:
     """The lists have their width; usage and description do not."""
-    indent = " " * 8 if line.startswith("usage:") else ""
-    lines = textwrap.wrap(
-        line, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    lines = [line.rstrip() for line in part.splitlines()]
+    if max(map(len, lines), default=0) <= COLUMNS:
+        return "\n".join(lines)
+    return textwrap.fill(
+        " ".join(lines),
+        COLUMNS,
+        subsequent_indent=" " * 8 if part.startswith("usage:") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    return "\n".join(lines) if len(line) > COLUMNS else line.rstrip()
-
-
-def sections(command: list[str]) -> list[str]:
-    """A section for the command, and one for each command below it."""
-    text = help_of(command)
-    title = " ".join(["sagewing", *command])
-    made = [f"{'#' * (2 + max(0, len(command) - 1))} {title}\n\n```text\n{text}\n```\n"]
-    for name in re.findall(r"^    • ([a-z-]+)", text, re.MULTILINE):
-        made += sections([*command, name])
-    return made
 
 
 def page() -> str:
-    """The whole page."""
-    return "\n".join([HEAD, *sections([])])
+    """The first screen, and a section for each command."""
+    sections = [
+        f"## {' '.join(['sagewing', *command])}\n\n```text\n{help_of(command)}\n```\n"
+        for command in ([], *(name.split() for name in COMMANDS))
+    ]
+    return "\n".join([HEAD, *sections])
 
 
 if __name__ == "__main__":
