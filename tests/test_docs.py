@@ -9,6 +9,7 @@ import pytest
 from docs_pages import DOCS, PAGES, ROOT, blocks, missing_commands, module
 
 import sagewing as sw
+from sagewing.cli.commands import GROUPS
 from sagewing.flights.npz import read_flight
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised", "as_a_user_runs_it")
@@ -62,6 +63,7 @@ def test_every_option_that_is_shown_is_an_option():
     """By the page of all commands, which another test compares with the command line."""
     sections = re.findall(r"^#+ (sagewing.*?)\n(.*?)^```$", COMMANDS.read_text(), re.S | re.M)
     known = {name: body.split("```text\n")[1] for name, body in sections}
+    known |= {f"sagewing {group}": "" for group in GROUPS}
     waiting = missing_commands()
     for page, line in _shown_commands():
         words = line.split()
