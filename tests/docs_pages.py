@@ -5,13 +5,9 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from sagewing.cli.commands import COMMANDS
-
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-# Commands that are being written; a page may show them before they are there.
-EXPECTED = {"inspect", "run"}
 
 
 def blocks(page: Path, language: str, mark: str = "") -> list[str]:
@@ -29,8 +25,3 @@ def module(path: Path) -> ModuleType:
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
-
-
-def missing_commands() -> set[str]:
-    """Those of `EXPECTED` that the command line does not have."""
-    return EXPECTED - COMMANDS.keys()

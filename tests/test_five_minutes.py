@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from docs_pages import DOCS, ROOT, blocks, missing_commands
+from docs_pages import DOCS, ROOT, blocks
 
 pytestmark = pytest.mark.skipif(
     "SAGEWING_FIVE_MINUTES" not in os.environ, reason="takes minutes: make five-minutes"
@@ -38,7 +38,6 @@ def _environment(tmp_path):
 
 
 def test_the_first_page_works_in_a_clean_environment(checkout, tmp_path):
-    assert not missing_commands()
     script = "set -ex\n" + "".join(blocks(DOCS / "start.md", "sh"))
     done = subprocess.run(
         ["bash", "-c", script.replace("python3 -m venv", f'"{sys.executable}" -m venv')],
@@ -55,7 +54,6 @@ def test_the_first_page_works_in_a_clean_environment(checkout, tmp_path):
 
 
 def test_a_flight_log_goes_from_inspect_to_c(tmp_path):
-    assert not missing_commands()
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "flight_log.py"), str(tmp_path / "out")],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -88,6 +88,24 @@ def test_a_switch_sets_r_back_and_keeps_q(name, record):
     assert np.all((inside >= low * (1 - 1e-5)) & (inside <= high * (1 + 1e-5)))
 
 
+def test_a_policy_may_adapt_in_one_mode_only(record):
+    """In the other mode the filter is the EKF of the base noise; q is back with the first mode."""
+    z, u = record
+    policy = sw.Policy(sw.Architecture.flight(), adapts_in=(0,), key=jax.random.key(0))
+    made = sw.run(sw.NDRSageHusa(MODEL, Q0, R0, policy), X0, P0, z, u)
+    np.testing.assert_array_equal(made.d[FIRST:LAST], 0.0)
+    np.testing.assert_allclose(made.q[FIRST:LAST], np.tile(Q0, (LAST - FIRST, 1)), rtol=1e-6)
+    np.testing.assert_allclose(made.r[FIRST:LAST], np.tile(R0[1], (LAST - FIRST, 1)), rtol=1e-6)
+    at_switch = made.x[FIRST - 1], made.P[FIRST - 1]
+    inside = slice(FIRST, LAST)
+    alone = sw.run(sw.EKF(DYNAMIC, Q0, R0[1]), *at_switch, z[inside], u[inside, 7:])
+    np.testing.assert_allclose(made.x[inside], alone.x, atol=1e-5)
+    silent = np.where(np.arange(T)[:, None] == LAST, np.nan, z)
+    back = sw.run(sw.NDRSageHusa(MODEL, Q0, R0, policy), X0, P0, silent, u)
+    np.testing.assert_array_equal(back.q[LAST], back.q[FIRST - 1])
+    assert np.max(np.abs(back.q[LAST] / Q0 - 1.0)) > 0.01
+
+
 def test_only_the_model_with_angles_wraps_them():
     z = jnp.full(6, 3.0)
     u = jnp.zeros(11)

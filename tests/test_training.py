@@ -71,11 +71,14 @@ def test_every_learned_filter_trains_and_comes_back_from_its_folder(name, tmp_pa
 
 
 def test_seeds_in_one_program_give_what_each_gives_alone():
+    """To the bit, where the program has the same room for seeds."""
     schedule = Schedule(epochs=50)
-    together = train(make_point, distance, schedule, [3, 4])
+    together = train(make_point, distance, schedule, [3, 4], width=3)
     for i, seed in enumerate([3, 4]):
-        alone = train(make_point, distance, schedule, [seed])
-        np.testing.assert_allclose(together.models[i].w, alone.models[0].w, rtol=1e-6)
+        alone = train(make_point, distance, schedule, [seed], width=3)
+        np.testing.assert_array_equal(together.models[i].w, alone.models[0].w)
+        np.testing.assert_array_equal(together.losses[i], alone.losses[0])
+    assert together.losses.shape == (2, 50)
     assert not np.allclose(together.models[0].w, together.models[1].w)
 
 

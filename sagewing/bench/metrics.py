@@ -31,17 +31,29 @@ def diverged(rmse: Float[Array, "B T"]) -> Array:
     return ~np.all(rmse <= DIVERGED, axis=-1)
 
 
+def armse(rmse: Float[Array, "B T"]) -> Float[Array, "B"]:
+    """ARMSE of each run: the mean of its RMSE_k; NaN for a run that was lost."""
+    lost = diverged(rmse)
+    found = np.full(lost.shape, np.nan)
+    found[~lost] = np.mean(rmse[~lost], axis=-1, dtype=np.float64)
+    return found
+
+
 def summary(rmse: Float[Array, "B T"]) -> ErrorSummary:
     """ARMSE (mean, standard deviation, median over runs) and the percentage of lost runs."""
-    lost = diverged(rmse)
-    armse = np.mean(rmse[~lost], axis=-1, dtype=np.float64)
-    if armse.size == 0:
+    return summary_of(armse(rmse))
+
+
+def summary_of(armse: Float[Array, "B"]) -> ErrorSummary:
+    """The same, of runs whose ARMSE is known; NaN is a run that was lost."""
+    kept = armse[~np.isnan(armse)]
+    if kept.size == 0:
         return ErrorSummary(float("nan"), float("nan"), float("nan"), 100.0)
     return ErrorSummary(
-        float(np.mean(armse)),
-        float(np.std(armse)),
-        float(np.median(armse)),
-        float(100.0 * np.mean(lost)),
+        float(np.mean(kept, dtype=np.float64)),
+        float(np.std(kept, dtype=np.float64)),
+        float(np.median(kept)),
+        float(100.0 * np.mean(np.isnan(armse))),
     )
 
 

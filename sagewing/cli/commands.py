@@ -12,6 +12,8 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "demo": Entry("demo:Demo", "see it work on simulated flights: a table and a page"),
+    "inspect": Entry("inspect:Inspect", "what is in a log: signals, rates, gaps, clocks, units"),
+    "run": Entry("run:Run", "the filters on your own log: trajectories, errors, a page"),
     "train flight": Entry("train_flight:TrainFlight", "train the learned filter on flights"),
     "train chaos": Entry("train_chaos:TrainChaos", "train a learned filter on Lorenz"),
     "tune flight": Entry("tune_flight:TuneFlight", "fit a constant Q and R to flights"),
@@ -21,15 +23,19 @@ COMMANDS = {
     "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
     "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
     "export": Entry("export:Export", "a filter as C99 for a flight computer"),
+    "sweep ablation": Entry(
+        "sweep_ablation:SweepAblation", "the ablation: many seeds, and resumes"
+    ),
     "report": Entry("report:Report", "the page of an earlier result, again"),
     "fly": Entry("fly:Fly", "a simulated quadrotor flies on the generated C"),
 }
 GROUPS = {
     "bench": "Compare the filters: the paper's tables and figures.",
+    "sweep": "Many trainings of many variants: a study that survives being killed.",
     "train": "Train a learned filter.",
     "tune": "Fit a constant Q and R to data: a careful engineer's EKF.",
 }
-FIRST = ("demo", "train flight", "export")
+FIRST = ("demo", "inspect", "run", "train flight", "export")
 
 
 def screen(group: str | None = None) -> str:
@@ -51,7 +57,8 @@ def screen(group: str | None = None) -> str:
             "And:",
             *_lines(rest),
         ]
-    return "\n".join([*lines, "", "Options and an example of each: sagewing COMMAND --help"])
+    lines += ["", "Options and an example of each: sagewing COMMAND --help"]
+    return "\n".join([*lines, "Every command takes --quiet: no progress, no notes."])
 
 
 def _lines(names: tuple[str, ...] | list[str]) -> list[str]:

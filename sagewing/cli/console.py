@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -37,6 +38,21 @@ def progress() -> Iterator[Progress]:
         console=err,
     ) as bar:
         yield bar
+
+
+@contextmanager
+def silenced(quiet: bool) -> Iterator[None]:
+    """Without progress and notes, if so told; an error is still shown, after it."""
+    before, err.quiet = err.quiet, err.quiet or quiet
+    try:
+        yield
+    finally:
+        err.quiet = before
+
+
+def error(text: str) -> None:
+    """What is wrong; the text may hold names from a file, and these may look like markup."""
+    err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 class Log:
@@ -69,6 +85,15 @@ def check_places(folder: Path, json: Path | None) -> None:
             raise InputError(f"{path}: {there} is not writable.")
     if json is not None and json.is_dir():
         raise InputError(f"--json takes a file; {json} is a folder.")
+
+
+def check_absent(paths: Iterable[Path | None], force: bool) -> None:
+    """Refuse, before anything is computed, to replace what is there."""
+    there = [str(path) for path in paths if path is not None and path.exists()]
+    if there and not force:
+        raise InputError(
+            f"{', '.join(there)} would be overwritten; give another place, or --force."
+        )
 
 
 def notes(lines: Sequence[str]) -> None:

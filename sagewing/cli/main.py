@@ -1,13 +1,13 @@
 """The command line: `sagewing COMMAND`. Only the module of the command is imported."""
 
-import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn
 
 from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen
 from sagewing.errors import InputError
+
+QUIET = "--quiet"  # of every command
 
 
 def main(args: list[str] | None = None) -> None:
@@ -15,13 +15,15 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     entry, name, rest = _chosen(words)
     from sagewing.cli import console
+    from sagewing.compilations import remember_compilations
 
-    command = _parsed(entry, name, rest)
-    _remember_compilations()
+    command = _parsed(entry, name, [word for word in rest if word != QUIET])
+    remember_compilations()
     try:
-        command()
+        with console.silenced(QUIET in rest):
+            command()
     except InputError as error:
-        console.err.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        console.error(str(error))
         sys.exit(2)
     except KeyboardInterrupt:
         console.err.print("Interrupted.")
@@ -67,12 +69,3 @@ def _parsed(entry: Entry, name: str, rest: list[str]) -> Any:
         args=rest,
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
-
-
-def _remember_compilations() -> None:
-    """Keep compiled programs in the user's cache: the second run of a command starts at once."""
-    import jax
-
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(cache / "sagewing" / "xla"))

@@ -234,6 +234,17 @@ class AdaptiveFilter(eqx.Module):
             adapted = (None, None if mode is None else r, None)
         return state, Estimate(x_post, P_post, *adapted, nis, loglik, ok, trace)
 
+    def coast(self, state: FilterState, u: Inputs, dt: Steps) -> FilterState:
+        """A step between two measurements: x and P go on, and the rule is not asked.
+
+        x and P are those of a `step` in which nothing arrives. The rule's memory stays, so that it
+        counts measurements, however many predictions lie between them.
+        """
+        x, P, _ = predict(self.model, state.x, state.P, u, dt)
+        P = P + self._Q(state.q)
+        x, P, _ = correct(self.model, x, P, jnp.zeros_like(x), P)
+        return state._replace(x=x, P=P)
+
     def _nominal(
         self, state: FilterState, r: Measurements, u: Inputs
     ) -> tuple[Measurements, Measurements, Values | None]:

@@ -139,3 +139,28 @@ class Gated(eqx.Module):
     def policy(self) -> Any:
         """The inner rule's."""
         return self.rule.policy
+
+
+class Spread(eqx.Module):
+    """Another rule, in a filter that predicts `steps` times from one measurement to the next.
+
+    What a correction says of q is the doing of all those steps, and so is only that part of it
+    that of one: q takes d / steps of it. What it says of r is that of one measurement, as ever.
+    """
+
+    rule: Any
+    steps: jax.Array
+
+    def init(self, q: States, r: Measurements) -> Any:
+        """The inner rule's memory."""
+        return self.rule.init(q, r)
+
+    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
+        """The inner rule's decision, with less for q."""
+        d, memory, trace = self.rule(memory, seen)
+        return d._replace(q=None if d.q is None else d.q / self.steps), memory, trace
+
+    @property
+    def policy(self) -> Any:
+        """The inner rule's."""
+        return self.rule.policy

@@ -1,6 +1,6 @@
 """From signals on clocks of their own to one `Flight` on a uniform clock."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -25,6 +25,7 @@ from sagewing.flights.repair import (
     unit_quaternions,
 )
 from sagewing.flights.rotate import (
+    north_east_down,
     rotate,
     slerp,
     turned_over,
@@ -35,6 +36,16 @@ from sagewing.flights.rotate import (
 LOST_SAMPLE = 1.5
 # The body's z points down where a hovering accelerometer reads about -9.81 along it.
 DOWN_M_S2 = -4.0
+BODY_OVER = np.array([1.0, -1.0, -1.0])
+SIGNALS_OF_A_WORLD = (
+    "position",
+    "quaternion",
+    "truth_position",
+    "truth_quaternion",
+    "velocity",
+    "onboard_position",
+    "onboard_quaternion",
+)
 
 
 @dataclass
@@ -79,8 +90,7 @@ class Log:
         check_force(acc, self.where)
         if np.median(acc.value[:, 2]) < DOWN_M_S2:
             repairs.append("the body's z axis points down, turned to forward, left, up")
-            flip = np.array([1.0, -1.0, -1.0])
-            acc, gyro = (s._replace(value=flip * s.value) for s in (acc, gyro))
+            acc, gyro = (s._replace(value=BODY_OVER * s.value) for s in (acc, gyro))
             quaternion = quaternion._replace(value=turned_over(quaternion.value))
             if onboard:
                 onboard = onboard[0], onboard[1]._replace(value=turned_over(onboard[1].value))
@@ -143,6 +153,24 @@ class Log:
                 "motion capture, or name its columns or topics in a map (sagewing inspect)."
             )
         return pose
+
+
+def enu_of_ned(log: Log) -> Log:
+    """A log of north, east, down and forward, right, down in our axes."""
+    made: dict[str, Signal] = {}
+    for name in ("acc", "gyro", *SIGNALS_OF_A_WORLD):
+        signal: Signal | None = getattr(log, name)
+        if signal is None:
+            continue
+        if name.endswith("quaternion"):
+            value = north_east_down(signal.value)
+        elif name in ("acc", "gyro"):
+            value = signal.value * BODY_OVER
+        else:
+            value = signal.value[:, [1, 0, 2]] * np.array([1.0, 1.0, -1.0])
+        made[name] = signal._replace(value=value)
+    note = "axes of north, east, down turned to east, north, up, and the body's to match"
+    return replace(log, **made, notes=[*log.notes, note])
 
 
 def attitudes(

@@ -60,3 +60,57 @@ def turning(signal: Signal, window_s: float) -> Signal:
     t = inside if len(inside) else signal.t
     before, after = slerp(signal, t - 0.5 * window_s), slerp(signal, t + 0.5 * window_s)
     return Signal(signal.name, t, rotation_vector(multiply(conjugate(before), after)) / window_s)
+
+
+def from_euler(angles: Vectors) -> Quaternions:
+    """Of roll, pitch and yaw: about z, then the new y, then the new x."""
+    zero = np.zeros(len(angles))
+    cosine, sine = np.cos(0.5 * angles), np.sin(0.5 * angles)
+    roll = np.stack([cosine[:, 0], sine[:, 0], zero, zero], axis=1)
+    pitch = np.stack([cosine[:, 1], zero, sine[:, 1], zero], axis=1)
+    yaw = np.stack([cosine[:, 2], zero, zero, sine[:, 2]], axis=1)
+    return multiply(multiply(yaw, pitch), roll)
+
+
+def to_euler(q: Quaternions) -> Vectors:
+    """Roll, pitch and yaw."""
+    w, x, y, z = q.T
+    roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
+    yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return np.stack([roll, pitch, yaw], axis=1)
+
+
+def between(a: np.ndarray, b: np.ndarray) -> Quaternions:
+    """The shortest rotation that takes the direction a to the direction b, as one row."""
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    w = 1.0 + float(a @ b)
+    if w < 1e-9:  # opposite: half a turn about x, or about y where x is what turns
+        return np.array([[0.0, 1.0, 0.0, 0.0] if abs(a[0]) < 0.9 else [0.0, 0.0, 1.0, 0.0]])
+    q = np.append(w, np.cross(a, b))
+    return (q / np.linalg.norm(q))[None]
+
+
+def north_east_down(q: Quaternions) -> Quaternions:
+    """East, north, up and forward, left, up, from an attitude in NED of forward, right, down."""
+    half = np.sqrt(0.5)
+    swap = np.broadcast_to([0.0, half, half, 0.0], q.shape)  # half a turn about north-east
+    return multiply(swap, turned_over(q))
+
+
+def from_matrix(turn: np.ndarray) -> np.ndarray:
+    """The quaternion of a rotation matrix: the eigenvector of its largest eigenvalue (Bar-Itzhack).
+
+    No case for any trace: it is as good near half a turn as near none.
+    """
+    (a, b, c), (d, e, f), (g, h, i) = turn
+    K = np.array(
+        [
+            [a + e + i, h - f, c - g, d - b],
+            [h - f, a - e - i, b + d, c + g],
+            [c - g, b + d, e - a - i, f + h],
+            [d - b, c + g, f + h, i - a - e],
+        ]
+    )
+    q = np.linalg.eigh(K)[1][:, -1]
+    return q if q[0] >= 0.0 else -q

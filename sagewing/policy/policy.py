@@ -29,9 +29,9 @@ class Trace(NamedTuple):
 class Policy(Stored):
     """The recurrent network that chooses a forgetting factor for every channel.
 
-    `bounds`, `gain_noise`, `gate`, the modes that it adapts the noise in (`adapts_in`) and, where it
-    has one, the `nominal` noise are those of the filter it is trained in, and the default of the
-    filter that uses it.
+    `bounds`, `gain_noise`, `gate`, `adapts_in` (the modes of a model in which the noise is adapted)
+    and, where it has one, the `nominal` noise are those of the filter it is trained in, and the
+    default of the filter that uses it.
     """
 
     kind = "ndr"

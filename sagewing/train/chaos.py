@@ -16,7 +16,16 @@ from sagewing.policy import Architecture, Network, Noise, Policy
 from sagewing.policy.network import HIDDEN, Purpose
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Scalar
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, PROTOCOLS, Q_BASE, R_BASE, Protocol, episodes
+from sagewing.sim.chaos import (
+    ALIGNED,
+    DT,
+    LORENZ,
+    Q_BASE,
+    R_BASE,
+    Protocol,
+    episodes,
+    protocol_named,
+)
 from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss
 
@@ -55,7 +64,7 @@ class Learner(NamedTuple):
 
 def _network(purpose: Purpose) -> Callable[[ChaosTraining, PRNGKeyArray], Network]:
     def make(setup: ChaosTraining, key: PRNGKeyArray) -> Network:
-        scales = _statistics(PROTOCOLS[setup.protocol])
+        scales = _statistics(protocol_named(setup.protocol))
         return Network(purpose, len(Q_BASE), len(R_BASE), HIDDEN, *scales, key=key)
 
     return make
@@ -105,9 +114,10 @@ def train_chaos(
     folder: Path | None = None,
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
+    width: int | None = None,
 ) -> Trained:
-    """Train one filter for each seed; see `train` for `folder` and `resume`."""
-    protocol = PROTOCOLS[setup.protocol]
+    """Train one filter for each seed; see `train` for `folder`, `resume` and `width`."""
+    protocol = protocol_named(setup.protocol)
     model = LORENZ.model(protocol, adaptive=setup.filter == "ndr")
     learner = LEARNERS[setup.filter]
 
@@ -134,6 +144,7 @@ def train_chaos(
         settings=settings(setup, seeds),
         resume=resume,
         report=report,
+        width=width,
     )
 
 

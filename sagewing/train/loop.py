@@ -7,6 +7,7 @@ program runs any number of epochs; where a training was cut makes no difference 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,63 +94,74 @@ def train(
     settings: dict[str, Any] | None = None,
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
+    width: int | None = None,
 ) -> Trained:
     """Train one model a seed: `make(key)` builds it, `loss(model, key)` draws data and scores it.
 
     A curriculum is several losses, a `Stage` each. With a `folder` the state is written there at
     least once a minute, and `resume` goes on from it; `settings` are what must agree for that. An
     update whose gradient is not finite is skipped and counted.
+
+    The program has room for `width` seeds and knows neither them nor their number: any group of
+    that many or fewer runs the very same one, and a seed's numbers depend on the seed alone.
     """
-    keys = jax.vmap(jax.random.key)(jnp.asarray(seeds))
+    room = [*seeds, *seeds[-1:] * ((width or len(seeds)) - len(seeds))]
+    keys = jax.vmap(jax.random.key)(jnp.asarray(room))
     optimiser = schedule.optimiser()
     structure = eqx.filter_eval_shape(make, keys[0])
     static = eqx.partition(structure, _is_weight)[1]
 
     @jax.jit
-    def start() -> TrainState:
+    def start(keys: Shaped[PRNGKeyArray, "seeds"]) -> TrainState:
         weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
         return TrainState(
             epoch=jnp.asarray(0),
             weights=weights,
             optimiser=jax.vmap(optimiser.init)(weights),
-            losses=jnp.zeros((len(seeds), schedule.epochs), real_dtype()),
-            skipped=jnp.zeros(len(seeds), int),
+            losses=jnp.zeros((len(room), schedule.epochs), real_dtype()),
+            skipped=jnp.zeros(len(room), int),
         )
 
     going_on = folder is not None and checkpoint.start(folder, settings or {}, resume=resume)
-    state = checkpoint.load(folder, jax.eval_shape(start)) if folder and going_on else start()
+    shape = jax.eval_shape(start, keys)
+    state = checkpoint.load(folder, shape) if folder and going_on else start(keys)
     for stage in [Stage(schedule.epochs, loss)] if callable(loss) else loss:
-        advance = _advance(stage.loss, optimiser, static, keys, schedule.batches)
-        state = _drive(state, advance, stage.until, schedule.epochs, folder, report)
+        advance = partial(
+            _advance(stage.loss, optimiser, static, schedule.batches), keys, len(seeds)
+        )
+        state = _drive(state, advance, stage.until, schedule.epochs, folder, report, len(seeds))
     rows = [jax.tree.map(lambda a, i=i: a[i], state.weights) for i in range(len(seeds))]
-    return Trained([eqx.combine(row, static) for row in rows], state.losses, state.skipped)
+    models = [eqx.combine(row, static) for row in rows]
+    return Trained(models, state.losses[: len(seeds)], state.skipped[: len(seeds)])
 
 
 def _advance(
-    loss: Loss,
-    optimiser: optax.GradientTransformation,
-    static: Any,
-    keys: Shaped[PRNGKeyArray, "seeds"],
-    batches: int,
-) -> Callable[[TrainState, Any], TrainState]:
-    """A compiled program that goes on to any epoch."""
+    loss: Loss, optimiser: optax.GradientTransformation, static: Any, batches: int
+) -> Callable[..., TrainState]:
+    """A compiled program that takes the first `count` seeds on to any epoch."""
 
     @jax.jit
-    def advance(state: TrainState, stop: jax.Array) -> TrainState:
-        return jax.lax.while_loop(lambda s: s.epoch < stop, epoch, state)
+    def advance(
+        keys: Shaped[PRNGKeyArray, "seeds"], count: jax.Array, state: TrainState, stop: jax.Array
+    ) -> TrainState:
+        def epoch(state: TrainState) -> TrainState:
+            # One seed after another beats all at once: the working set stays in the cache.
+            state = jax.lax.fori_loop(0, count, one_row, state)
+            return state._replace(epoch=state.epoch + 1)
 
-    def epoch(state: TrainState) -> TrainState:
-        # One seed after another beats all at once: the working set stays in the cache.
-        weights, opt_state, values, bad = jax.lax.map(
-            lambda row: one_seed(state.epoch, *row), (keys, state.weights, state.optimiser)
-        )
-        return TrainState(
-            epoch=state.epoch + 1,
-            weights=weights,
-            optimiser=opt_state,
-            losses=state.losses.at[:, state.epoch].set(values),
-            skipped=state.skipped + bad,
-        )
+        def one_row(i: jax.Array, state: TrainState) -> TrainState:
+            row = jax.tree.map(lambda a: a[i], (keys, state.weights, state.optimiser))
+            weights, opt_state, value, bad = one_seed(state.epoch, *row)
+            put = partial(jax.tree.map, lambda all, one: all.at[i].set(one))
+            return TrainState(
+                epoch=state.epoch,
+                weights=put(state.weights, weights),
+                optimiser=put(state.optimiser, opt_state),
+                losses=state.losses.at[i, state.epoch].set(value),
+                skipped=state.skipped.at[i].add(bad),
+            )
+
+        return jax.lax.while_loop(lambda s: s.epoch < stop, epoch, state)
 
     def one_seed(epoch: jax.Array, key: PRNGKeyArray, weights: Any, opt_state: Any) -> Any:
         def update(learned: Any, batch: jax.Array) -> Any:
@@ -187,6 +199,7 @@ def _drive(
     epochs: int,
     folder: Path | None,
     report: Callable[[Progress], None],
+    seeds: int,
 ) -> TrainState:
     """Run to a stage's end in stretches of about a second, with reports and checkpoints."""
     done, stretch, saved = int(state.epoch), 1, time.monotonic()
@@ -206,7 +219,7 @@ def _drive(
         # The first stretch is a single epoch, and mostly compilation.
         stretch = max(1, min(int(rate * SECONDS_BETWEEN_REPORTS), 4 * stretch))
         done = stop
-        recent = state.losses[:, max(0, done - 20) : done]
+        recent = state.losses[:seeds, max(0, done - 20) : done]
         report(Progress(done, epochs, float(jnp.nanmean(recent)), int(jnp.sum(state.skipped))))
         if folder is not None and (
             done == until or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS

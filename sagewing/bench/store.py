@@ -1,0 +1,183 @@
+"""The results of a sweep in one SQLite file: one row a task, and nothing lost by a kill.
+
+The driver alone writes. A row is committed, and on the disk, before the sweep counts it as done.
+"""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.errors import InputError
+
+APPLICATION = 0x53575357  # marks the file as ours in SQLite's header
+LAYOUT = 1
+# What a store may take beyond its arrays: rows, settings, SQLite's journal of a transaction.
+BYTES_A_ROW = 8_192
+BYTES_SPARE = 32 * 1024 * 1024
+PATIENCE = 30.0  # seconds for someone who reads the file just now
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS results (
+    key TEXT PRIMARY KEY,      -- hash of the task's settings
+    study TEXT NOT NULL,
+    variant TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    settings TEXT NOT NULL,    -- JSON
+    numbers TEXT NOT NULL,     -- JSON: the row
+    arrays TEXT NOT NULL,      -- JSON: names and lengths of what `data` holds, in order
+    data BLOB NOT NULL,        -- float32, little endian
+    seconds REAL NOT NULL,
+    origin TEXT NOT NULL       -- JSON: commit and versions
+) WITHOUT ROWID
+"""
+
+
+class Outcome(NamedTuple):
+    """What a task gives: the numbers of its row, and arrays that belong to it."""
+
+    numbers: dict[str, Any]
+    arrays: dict[str, Float[np.ndarray, "n"]]
+
+
+class Finished(NamedTuple):
+    """A task's place in the store: what was asked, what came out, how long it took, with what."""
+
+    key: str
+    study: str
+    variant: str
+    seed: int
+    settings: dict[str, Any]
+    outcome: Outcome
+    seconds: float
+    origin: dict[str, Any]
+
+
+class Store:
+    """An open store; use `open_store`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection):
+        self.path = path
+        self._connection = connection
+
+    def make_room(self, count: int, bytes_each: int) -> None:
+        """Refuse, before anything is computed, a disk that cannot hold `count` more rows."""
+        each = bytes_each + BYTES_A_ROW
+        need = count * each + BYTES_SPARE
+        free = shutil.disk_usage(self.path.absolute().parent).free
+        if free < need:
+            raise InputError(
+                f"{self.path}: {count} results need {need / 1e6:.0f} MB and the disk has "
+                f"{free / 1e6:.0f} MB free; make room, or name another --store."
+            )
+        with self._saying("cannot be written"):
+            # A quota or a full disk shows itself in a write alone.
+            with self._connection:
+                self._connection.execute("CREATE TABLE IF NOT EXISTS probe (data BLOB)")
+                self._connection.execute("INSERT INTO probe VALUES (?)", (bytes(each),))
+            with self._connection:
+                self._connection.execute("DROP TABLE probe")
+
+    def add(self, results: Iterable[Finished]) -> None:
+        """Put results in, all of them or none; on the disk when this returns."""
+        rows = [
+            (
+                *(done.key, done.study, done.variant, done.seed, _json(done.settings)),
+                _json(done.outcome.numbers),
+                _json([[name, len(a)] for name, a in done.outcome.arrays.items()]),
+                b"".join(a.astype("<f4").tobytes() for a in done.outcome.arrays.values()),
+                done.seconds,
+                _json(done.origin),
+            )
+            for done in results
+        ]
+        query = f"INSERT OR IGNORE INTO results VALUES ({','.join('?' * 10)})"
+        failed = "cannot be written: what was finished before is safe in it"
+        with self._saying(failed), self._connection:
+            self._connection.executemany(query, rows)
+
+    def seconds(self, study: str) -> dict[str, float]:
+        """How long every task of a study that is there took, by key."""
+        query = "SELECT key, seconds FROM results WHERE study = ?"
+        with self._saying("cannot be read"):
+            return dict(self._connection.execute(query, (study,)).fetchall())
+
+    def get(self, keys: Iterable[str]) -> Iterator[Finished]:
+        """The results with these keys, of those that are there, in the order of the keys."""
+        for key in keys:
+            with self._saying("cannot be read"):
+                query = "SELECT * FROM results WHERE key = ?"
+                row = self._connection.execute(query, (key,)).fetchone()
+            if row is not None:
+                yield _finished(row)
+
+    @contextmanager
+    def _saying(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{self.path} {what} ({error}); check the disk and its rights, "
+                "then start the same command again."
+            ) from None
+
+
+def _finished(row: tuple[Any, ...]) -> Finished:
+    key, study, variant, seed, settings, numbers, arrays, data, seconds, origin = row
+    found, first = {}, 0
+    for name, length in json.loads(arrays):
+        found[name] = np.frombuffer(data, "<f4", length, first).astype(np.float32)
+        first += 4 * length
+    outcome = Outcome(json.loads(numbers), found)
+    known = (key, study, variant, seed, json.loads(settings))
+    return Finished(*known, outcome, seconds, json.loads(origin))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@contextmanager
+def open_store(path: Path) -> Iterator[Store]:
+    """The store in a file, which is made if it is not there; no two sweeps have it at once."""
+    lock = path.with_name(f"{path.name}.lock")
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # SQLite's own lock, on a file beside the store: it falls when the process ends,
+            # however it ends, and those who only read the store are not kept out.
+            holder = stack.enter_context(closing(sqlite3.connect(lock, timeout=0.0)))
+            holder.execute("BEGIN EXCLUSIVE")
+            connection = stack.enter_context(closing(sqlite3.connect(path, timeout=PATIENCE)))
+            _claim(path, connection)
+        except (OSError, sqlite3.Error) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+                raise InputError(
+                    f"{path} is in use by another sweep; wait for it, or name another --store."
+                ) from None
+            raise InputError(
+                f"--store {path} cannot be written: {error}. Name a file in a folder of yours."
+            ) from None
+        yield Store(path, connection)
+
+
+def _claim(path: Path, connection: sqlite3.Connection) -> None:
+    """Make the table in a new file; refuse a database that is not ours."""
+    connection.execute("PRAGMA synchronous = FULL")
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and (application, layout) != (APPLICATION, LAYOUT):
+        raise InputError(
+            f"--store {path} is a database, but none of this version's sweeps; name another file."
+        )
+    with connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {LAYOUT}")
+        connection.execute(TABLE)

@@ -1,0 +1,165 @@
+"""`sagewing run`: filters on the user's own log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from sagewing.bench.own import Outcome, check_outages, run_own
+from sagewing.bench.own_filters import check_filters
+from sagewing.bench.result import BenchResult, versions
+from sagewing.bench.track import Track
+from sagewing.cli import console
+from sagewing.cli.weights import flight_weights, learned_part
+from sagewing.errors import InputError
+from sagewing.files import write_atomically
+from sagewing.flights.columns import read_map
+from sagewing.flights.log import Log
+from sagewing.flights.read import read_log
+from sagewing.flights.timeline import Timeline, timeline
+from sagewing.flights.tum import tum
+from sagewing.policy import Policy
+from sagewing.report import own
+from sagewing.report.flight_page import flight_page
+
+RESULT, PAGE = "result.json", "report.html"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Estimate on your own log: one trajectory a filter, errors or consistency, and a page.
+
+    Reads PX4 ULogs, ROS 1 and 2 bags, EuRoC folders, our .npz, and tables of text with a map
+    (sagewing inspect). Sensors may have different rates, start late and drop out. Writes
+    DIR/FILTER.tum for every filter, DIR/result.json and DIR/report.html.
+
+    Example: sagewing run flight.ulg --filter ekf-gated,ndr --outage 20:22 --out out/flight
+    """
+
+    log: Annotated[Path, tyro.conf.Positional]
+    """the log: a file or a folder"""
+    filter: str = "ekf,shkf995,ekf-gated,ndr"
+    """which filters, of ekf, shkf995, shkf999, ekf-tuned, ekf-gated, ndr"""
+    policy: str | None = None
+    """a policy of your own for ndr: its folder, or the name of a shipped one"""
+    outage: str | None = None
+    """hide the pose for a while, as T0:T1 in seconds from the first pose; several with commas"""
+    out: Path = Path("out/run")
+    """folder for the results"""
+    force: bool = False
+    """replace what is there"""
+    map: Path | None = None
+    """a TOML file that names columns or topics"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        filters = self.filter.split(",")
+        check_filters(filters)
+        outages = windows(self.outage)
+        console.check_places(self.out, self.json)
+        files = [self.out / name for name in (*map(_file, filters), RESULT, PAGE)]
+        console.check_absent((*files, self.json), self.force)
+        by = None if self.map is None else read_map(self.map)
+        learned = self._learned(filters)
+        with console.err.status("reading the log"):
+            log = read_log(self.log, by)
+            line = timeline(log)
+        console.notes(line.notes)
+        check_outages(line, outages)
+        made = self._estimated(log, line, filters, learned, outages)
+        self._write(made, line, filters, outages)
+        console.out.print(own.table(made.rows))
+        console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})", highlight=False)
+
+    def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
+        if self.policy is None:
+            return flight_weights(filters, "real", "good", ())
+        policy, _ = learned_part(self.policy)
+        if not isinstance(policy, Policy) or "ndr" not in filters:
+            raise InputError("--policy takes a policy of the kind ndr, for the filter ndr.")
+        others = [name for name in filters if name != "ndr"]
+        return {**flight_weights(others, "real", "good", ()), "ndr": policy}
+
+    def _estimated(
+        self,
+        log: Log,
+        line: Timeline,
+        filters: Sequence[str],
+        learned: dict[str, Any],
+        outages: Sequence[tuple[float, float]],
+    ) -> Outcome:
+        with console.progress() as bar:
+            task = bar.add_task("estimating", total=100 * len(filters), note="compiling")
+            done = dict.fromkeys(filters, 0.0)
+
+            def report(name: str, share: float) -> None:
+                done[name] = share
+                bar.update(task, completed=round(100 * sum(done.values())), note=name)
+
+            return run_own(
+                line,
+                filters,
+                learned,
+                outages=outages,
+                position_std=log.position_std,
+                attitude_std=log.attitude_std,
+                report=report,
+            )
+
+    def _write(
+        self,
+        made: Outcome,
+        line: Timeline,
+        filters: Sequence[str],
+        outages: Sequence[tuple[float, float]],
+    ) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        for track in made.scene.tracks:
+            if track.name in filters:
+                write_atomically(self.out / _file(track.name), _trajectory(track, made, line))
+        settings = {
+            "log": str(self.log),
+            "filters": list(filters),
+            "policy": self.policy,
+            "outages": [list(window) for window in outages],
+            "map": None if self.map is None else str(self.map),
+            "seconds": float(line.t[-1]),
+            "steps": len(line.t),
+            "notes": list(line.notes),
+        }
+        result = BenchResult("run", settings, 0, made.rows)
+        for path in filter(None, (self.out / RESULT, self.json)):
+            result.write(path)
+        command = f"sagewing run {self.log} --filter {self.filter}"
+        made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+        page = flight_page(
+            made.scene, made.rows, f"Sagewing: {line.name}", f"{command}; {made_with}"
+        )
+        write_atomically(self.out / PAGE, page.encode())
+
+
+def windows(outage: str | None) -> list[tuple[float, float]]:
+    """The windows of `--outage 10:12,30:31.5`."""
+    found = []
+    for part in (outage or "").split(",") if outage else []:
+        start, _, stop = part.partition(":")
+        try:
+            found.append((float(start), float(stop)))
+        except ValueError:
+            raise InputError(
+                f"--outage takes T0:T1 in seconds, such as 10:12; got {part!r}."
+            ) from None
+    return found
+
+
+def _file(name: str) -> str:
+    """Only the names of our own filters become names of files."""
+    return f"{name}.tum"
+
+
+def _trajectory(track: Track, made: Outcome, line: Timeline) -> bytes:
+    return tum(line.origin + made.scene.t, line.in_log(track.pose))

@@ -1,0 +1,192 @@
+"""`sagewing sweep ablation`: the paper's ablation study, and ours beside it."""
+
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sagewing.bench.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
+from sagewing.bench.ablation_lines import Found, lines_of
+from sagewing.bench.local_engine import LocalEngine
+from sagewing.bench.ray_engine import RayEngine
+from sagewing.bench.result import BenchResult
+from sagewing.bench.store import Finished, Store, open_store
+from sagewing.bench.sweep import GROUP, Engine, Left, Status, Study, sweep
+from sagewing.cli import console
+from sagewing.errors import InputError
+from sagewing.files import to_json, write_atomically
+from sagewing.report import ablation
+from sagewing.report.ablation_figures import violins
+
+
+@dataclass(frozen=True)
+class SweepAblation:
+    """Train the NDR-SHKF with one setting changed, over many seeds, and test each on the same runs.
+
+    Every finished task is in the store for good: after a kill, or with more --seeds, the same
+    command does what is missing. Prints the tables and what they can tell; writes DIR/result.json,
+    differences.json, table.md, table.tex and a violin plot of each system.
+
+    Example: sagewing sweep ablation --seeds 10 --variants depth,aux --budget 60
+    """
+
+    out: Path = Path("out/sweep-ablation")
+    """folder for the tables and figures"""
+    store: Path = Path("out/sweep-ablation.sqlite")
+    """file for the results of all tasks"""
+    variants: str = "paper"
+    """which: names, axes (depth, aux, input, gain, bounds, start), paper, ours or all"""
+    seeds: int = 10
+    """trainings of each variant"""
+    seed: int = 0
+    """the first of them"""
+    engine: Literal["local", "ray"] = "local"
+    """this machine, or a Ray cluster"""
+    processes: int = os.cpu_count() or 1
+    """workers of the local engine; each computes with one thread"""
+    address: str | None = None
+    """of the Ray cluster, as HOST:PORT; without it, Ray starts on this machine"""
+    group: int = GROUP
+    """seeds that a worker trains in one compiled program"""
+    budget: float | None = None
+    """minutes; begins nothing that is not expected to end in time"""
+    runs: int = Ablation.runs
+    """records of each system in the test"""
+    steps: int = Ablation.steps
+    """measurements in a record of the test"""
+    epochs: int = Ablation.epochs
+    """updates of a training, one batch each"""
+    batch: int = Ablation.batch
+    """records in a batch"""
+    train_steps: int = Ablation.train_steps
+    """measurements in a record of a batch"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        counts = ("seeds", "processes", "group", "runs", "steps", "epochs", "batch", "train_steps")
+        console.at_least_one(self, *counts)
+        if self.budget is not None and not self.budget > 0.0:
+            raise InputError(f"--budget takes minutes above 0; got {self.budget}.")
+        console.check_places(self.out, self.json)
+        shared = Ablation(self.epochs, self.batch, self.train_steps, self.runs, self.steps)
+        variants = variants_named(self.variants)
+        study = shared.study(variants, range(self.seed, self.seed + self.seeds))
+        with open_store(self.store) as store:
+            left = self._sweep(study, store)
+            results = list(store.get(task.key for task in study.tasks))
+        if left.tasks:
+            about = _duration(left.seconds)
+            console.err.print(
+                f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, {about}. "
+                "The same command goes on with them.",
+                highlight=False,
+                soft_wrap=True,
+            )
+        settings = {
+            "variants": variants,
+            "seeds": self.seeds,
+            "runs": self.runs,
+            "steps": self.steps,
+            "epochs": self.epochs,
+            "batch": self.batch,
+            "train_steps": self.train_steps,
+            "test_protocol": study.tasks[0].settings["test"]["protocol"],
+            "tasks_left": left.tasks,
+        }
+        self._show(results, settings)
+
+    def _sweep(self, study: Study, store: Store) -> Left:
+        budget = math.inf if self.budget is None else 60.0 * self.budget
+        with self._engine() as engine, console.progress() as bar:
+            log = console.Log()
+            task = bar.add_task("tasks", total=len(study.tasks), note="")
+
+            def report(status: Status) -> None:
+                note = f"{_duration(status.seconds_left)}; {status.note}"
+                bar.update(task, completed=status.done, note=note)
+                log(f"{status.done:.1f} of {status.total} tasks done, {note}")
+
+            try:
+                return sweep(study, store, engine, group=self.group, budget=budget, report=report)
+            except KeyboardInterrupt:
+                bar.stop()
+                console.err.print("Interrupted: the same command goes on with what is missing.")
+                sys.exit(1)
+
+    @contextmanager
+    def _engine(self) -> Iterator[Engine]:
+        if self.engine == "local":
+            yield LocalEngine(self.processes)
+            return
+        engine = RayEngine(self.address)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    def _show(self, results: list[Finished], settings: dict[str, Any]) -> None:
+        rows = [
+            {
+                "axis": VARIANTS[done.variant].axis or "default",
+                "variant": done.variant,
+                "seed": done.seed,
+                **done.outcome.numbers,
+            }
+            for done in results
+        ]
+        result = BenchResult(f"sweep {NAME}", settings, self.seed, rows)
+        for path in filter(None, (self.out / "result.json", self.json)):
+            result.write(path)
+        found: Found = {}
+        for done in results:
+            found.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
+        lines = lines_of(found)
+        if not lines:
+            return
+        write_atomically(self.out / "table.md", ablation.markdown(lines).encode())
+        write_atomically(self.out / "table.tex", ablation.latex(lines).encode())
+        apart = {line.variant: line.differences for of in lines.values() for line in of}
+        write_atomically(self.out / "differences.json", to_json(_plain(apart)))
+        for domain in DOMAINS:
+            violins(lines, domain, self.out / f"violins_{domain}.png")
+        for axis, of in lines.items():
+            console.out.print(ablation.table(of))
+            if any(line.differences for line in of):
+                console.out.print(ablation.differences_table(of))
+            if axis in AXES:
+                console.out.print(ablation.finding(axis, of), highlight=False)
+        origins = {to_json(done.origin["versions"]) for done in results}
+        if len(origins) > 1:
+            console.notes(["the rows come from several versions of this package or of JAX."])
+        console.err.print(f"Written: {self.out}/ (result.json, tables, figures)")
+
+
+def _plain(apart: dict[str, Any]) -> dict[str, Any]:
+    """The differences for a file: value, low and high; null where there are too few seeds."""
+    return {
+        variant: {
+            domain: {
+                name: {k: v if math.isfinite(v) else None for k, v in i._asdict().items()}
+                for name, i in of.items()
+            }
+            for domain, of in domains.items()
+        }
+        for variant, domains in apart.items()
+        if domains
+    }
+
+
+def _duration(seconds: float) -> str:
+    """So long, for people."""
+    if not math.isfinite(seconds):
+        return "time left not known yet"
+    minutes = round(seconds / 60.0)
+    if minutes < 2:
+        return f"about {seconds:.0f} s"
+    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,163 @@
+"""The map of a log: which column, file or topic is which signal, and in what unit (TOML)."""
+
+import json
+import math
+import tomllib
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from sagewing.errors import InputError
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+M_S2 = {"m/s^2": 1.0, "g": 9.80665}
+RAD_S = {"rad/s": 1.0, "deg/s": math.pi / 180.0}
+METRES = {"m": 1.0, "cm": 1e-2, "mm": 1e-3}
+RADIANS = {"rad": 1.0, "deg": math.pi / 180.0}
+UNITS = {
+    "time_unit": SECONDS,
+    "acc_unit": M_S2,
+    "gyro_unit": RAD_S,
+    "position_unit": METRES,
+    "euler_unit": RADIANS,
+}
+Frame = Literal["enu", "ned"]
+LARGEST_DELAY_MS = 10_000.0
+LARGEST_MAP_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where one sensor's numbers are: columns by their names, or a topic."""
+
+    file: str | None = None  # in a log that is a folder
+    topic: str | None = None  # in a bag or a ULog
+    time: str | None = None
+    time_unit: str = "s"
+    acc: tuple[str, ...] = ()  # x, y, z
+    acc_unit: str = "m/s^2"
+    gyro: tuple[str, ...] = ()
+    gyro_unit: str = "rad/s"
+    position: tuple[str, ...] = ()
+    position_unit: str = "m"
+    quaternion: tuple[str, ...] = ()  # w, x, y, z
+    euler: tuple[str, ...] = ()  # roll, pitch, yaw
+    euler_unit: str = "rad"
+    gps: tuple[str, ...] = ()  # latitude and longitude in degrees, altitude in m
+    delay_ms: float = 0.0  # how late this clock is against the IMU's
+    position_std: float | None = None  # m
+    attitude_std: float | None = None  # rad
+
+
+COLUMNS = {"acc": 3, "gyro": 3, "position": 3, "quaternion": 4, "euler": 3, "gps": 3}
+NUMBERS = ("delay_ms", "position_std", "attitude_std")
+OF_IMU = {"file", "topic", "time", "time_unit", "acc", "acc_unit", "gyro", "gyro_unit"}
+OF_POSE = {field.name for field in fields(Source)} - {"acc", "acc_unit", "gyro", "gyro_unit"}
+
+
+@dataclass(frozen=True)
+class Map:
+    """The sources of a log; `frame` is that of its world and body.
+
+    "enu" is z up with a body of forward, left, up; "ned" z down with forward, right, down.
+    """
+
+    imu: Source = Source()
+    pose: Source = Source()
+    truth: Source | None = None
+    frame: Frame = "enu"
+
+    def toml(self) -> str:
+        """The file's text."""
+        lines = [f"frame = {json.dumps(self.frame)}"]
+        for name, allowed in (("imu", OF_IMU), ("pose", OF_POSE), ("truth", OF_POSE)):
+            source = getattr(self, name)
+            said = [] if source is None else _said(source, allowed)
+            lines += ["", f"[{name}]", *said] if said else []
+        return "\n".join(lines) + "\n"
+
+
+def _said(source: Source, allowed: set[str]) -> list[str]:
+    """What differs from the default, and the units of what is there."""
+    lines = []
+    for field in fields(source):
+        value = getattr(source, field.name)
+        measured = field.name.removesuffix("_unit")
+        needed = field.name in UNITS and bool(getattr(source, measured))
+        if field.name in allowed and (needed or value != field.default):
+            plain = list(value) if isinstance(value, tuple) else value
+            lines.append(f"{field.name} = {json.dumps(plain, ensure_ascii=False)}")
+    return lines
+
+
+def read_map(path: Path) -> Map:
+    """The map in a TOML file."""
+    try:
+        if path.stat().st_size > LARGEST_MAP_BYTES:
+            raise InputError(f"{path} is too large for a map of columns.")
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except FileNotFoundError:
+        raise InputError(f"There is no map at {path}; sagewing inspect drafts one.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a readable TOML file: {error}.") from None
+    known = [field.name for field in fields(Map)]
+    _only(table, set(known), str(path))
+    frame = table.get("frame", "enu")
+    if frame not in get_args(Frame):
+        raise InputError(f'{path}: frame must be "enu" or "ned"; got {frame!r}.')
+    imu = _source(table, "imu", OF_IMU, path) or Source()
+    pose, truth = (_source(table, name, OF_POSE, path) for name in ("pose", "truth"))
+    return Map(imu, pose or Source(), truth, frame)
+
+
+def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> Source | None:
+    if name not in table:
+        return None
+    given, where = table[name], f"{path}, [{name}]"
+    if not isinstance(given, dict):
+        raise InputError(f"{where} must be a table such as\n[{name}]\ntime = 't'.")
+    _only(given, allowed, where)
+    source = Source()
+    for key, value in given.items():
+        source = replace(source, **{key: _value(key, value, where)})
+    if source.file is not None and Path(source.file).name != source.file:
+        raise InputError(f"{where}: file must be a name in the log's folder; got {source.file!r}.")
+    if abs(source.delay_ms) > LARGEST_DELAY_MS:
+        raise InputError(f"{where}: delay_ms must be within +-{LARGEST_DELAY_MS:g} ms.")
+    return source
+
+
+def _value(key: str, value: Any, where: str) -> Any:
+    if key in COLUMNS:
+        count = COLUMNS[key]
+        if not isinstance(value, list) or len(value) != count:
+            raise InputError(f"{where}: {key} must be a list of {count} columns; got {value!r}.")
+        return tuple(_name(v, key, where) for v in value)
+    if key in UNITS and value not in UNITS[key]:
+        raise InputError(f"{where}: {key} must be one of {', '.join(UNITS[key])}; got {value!r}.")
+    if key in NUMBERS:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            raise InputError(f"{where}: {key} must be a number; got {value!r}.")
+        if key != "delay_ms" and value <= 0:
+            raise InputError(f"{where}: {key} must be above 0; got {value!r}.")
+        return float(value)
+    return _name(value, key, where)
+
+
+def _name(value: Any, key: str, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InputError(f"{where}: {key} takes names (or numbers from 0); got {value!r}.")
+    return str(value)
+
+
+def _only(given: dict[str, Any], allowed: set[str], where: str) -> None:
+    for key in given:
+        if key not in allowed:
+            raise InputError(
+                f"{where} has no setting {key!r}; known: {', '.join(sorted(allowed))}."
+            )

@@ -1,0 +1,158 @@
+"""Text files of numbers: what their columns are called, and the columns themselves."""
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.errors import InputError
+
+SAMPLE_ROWS = 2000
+SNIFFED_BYTES = 1 << 16
+# No line of a log is longer; a longer one is no text.
+LONGEST_LINE = 1 << 15
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class Table:
+    """A text file of numbers: its columns' names (their numbers, if it has no header)."""
+
+    path: Path
+    names: tuple[str, ...]
+    delimiter: str | None  # None: blanks
+    skip: int  # lines before the first row
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return str(self.path)
+
+    def columns(self, wanted: Sequence[str], rows: int | None = None) -> Float[np.ndarray, "n m"]:
+        """These columns in this order, an empty cell as NaN; of the first rows only, if so told."""
+        places = [self._place(name) for name in wanted]
+        try:
+            with self.path.open(encoding="utf-8", errors="strict", newline=None) as file:
+                lines = self._rows(file)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # no rows: refused below
+                    read = np.loadtxt(
+                        lines if rows is None else islice(lines, rows),
+                        delimiter=self.delimiter,
+                        usecols=places,
+                        ndmin=2,
+                        comments="#",
+                    )
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror}.") from None
+        except (ValueError, IndexError) as error:
+            why = str(error).split("; use `usecols`")[0].rstrip(".")
+            raise InputError(
+                f"{self.path} is not a table of numbers in {', '.join(wanted)}: {why}; "
+                "correct or delete that row."
+            ) from None
+        if not len(read):
+            raise InputError(f"{self.path} has no rows.")
+        return read
+
+    def _rows(self, file: Iterator[str]) -> Iterator[str]:
+        d = self.delimiter
+        for number, line in enumerate(file):
+            if number < self.skip:
+                continue
+            if len(line) > LONGEST_LINE:
+                raise ValueError(f"line {number + 1} has {len(line)} characters")
+            if d is not None:
+                line = line.strip()
+                if not line:
+                    continue
+                # An empty cell is a number that is missing.
+                while d + d in line:
+                    line = line.replace(d + d, f"{d}nan{d}")
+                line = ("nan" if line.startswith(d) else "") + line
+                line += "nan" if line.endswith(d) else ""
+            yield line
+
+    def _place(self, name: str) -> int:
+        if name in self.names:
+            return self.names.index(name)
+        raise InputError(
+            f"{self.path} has no column {name!r}; it has {', '.join(map(repr, self.names[:40]))}."
+        )
+
+    def numeric(self) -> tuple[str, ...]:
+        """The names of the columns that hold numbers, by the first rows."""
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            cells = [_split(line, self.delimiter) for line in islice(self._rows(file), 20)]
+        return tuple(
+            name
+            for i, name in enumerate(self.names)
+            if all(i < len(row) and _number(row[i]) for row in cells if row)
+        )
+
+
+def is_text(path: Path) -> bool:
+    """Whether the beginning of a file is lines of text."""
+    with path.open("rb") as file:
+        head = file.read(SNIFFED_BYTES)
+    if b"\0" in head or not head.strip():
+        return False
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4:  # not a letter cut in two
+            return False
+        text = head[: error.start].decode("utf-8")
+    return all(len(line) <= LONGEST_LINE for line in text.splitlines())
+
+
+def read_table(path: Path) -> Table:
+    """The layout of a text file: its delimiter, its header, its columns."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            lines = [line.strip() for line in islice(file, 200)]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    filled = [(i, line) for i, line in enumerate(lines) if line]
+    data = [(i, line) for i, line in filled if not line.startswith("#")]
+    if not data:
+        raise InputError(f"{path} has no rows of numbers.")
+    delimiter = next((d for d in (",", ";", "\t") if d in data[-1][1]), None)
+    first, line = data[0]
+    head = _split(line, delimiter)
+    if not any(_number(cell) for cell in head):
+        return Table(path, _names(head), delimiter, first + 1)
+    comments = [line.lstrip("# ") for i, line in filled if line.startswith("#") and i < first]
+    named = [_split(comment, delimiter) for comment in comments]
+    named += [_split(comment, None) for comment in comments]
+    named = [cells for cells in named if len(cells) == len(head)]
+    names = _names(named[-1]) if named else tuple(str(i) for i in range(len(head)))
+    return Table(path, names, delimiter, first)
+
+
+def printable(text: str) -> str:
+    """A name from a log as it may be shown: no control characters, not without end."""
+    return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
+
+
+def _names(cells: Sequence[str]) -> tuple[str, ...]:
+    """Each once: a second column of a name gets its number."""
+    names: list[str] = []
+    for i, cell in enumerate(cells):
+        name = printable(cell.strip().strip('"').strip()) or str(i)
+        names.append(f"{name}#{i}" if name in names else name)
+    return tuple(names)
+
+
+def _split(line: str, delimiter: str | None) -> list[str]:
+    return line.strip().split(delimiter) if line.strip() else []
+
+
+def _number(cell: str) -> bool:
+    cell = cell.strip()
+    return not cell or re.fullmatch(r"[+-]?(nan|inf|[\d.]+(e[+-]?\d+)?)", cell, re.I) is not None

@@ -1,0 +1,322 @@
+"""Filters on one's own log: the steps that are made of it, the estimates, and the command."""
+
+import json
+import re
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from log_files import attitude_at, flown, position_at, px4, ulog_bytes, with_noise
+
+import sagewing as sw
+from sagewing.bench.own import run_own
+from sagewing.bench.own_filters import noise_of
+from sagewing.bench.own_scores import Innovations, whiteness
+from sagewing.cli import main as cli
+from sagewing.cli.weights import flight_weights
+from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
+from sagewing.flights.flight import Pose
+from sagewing.flights.log import Log
+from sagewing.flights.repair import Signal
+from sagewing.flights.rotate import conjugate, multiply, rotate
+from sagewing.flights.timeline import timeline
+from sagewing.flights.tum import tum
+
+pytestmark = pytest.mark.usefixtures("hardly_optimised")
+FILTERS = ("ekf", "ndr")
+TOLD = {"position_std": (0.02,) * 3, "attitude_std": 0.005}
+
+
+def log_of(flight, keep=None, **more):
+    """A `Log` of a made-up flight; `keep` tells which poses came."""
+    came = slice(None) if keep is None else keep
+    t = flight.pose_t[came]
+    return Log(
+        "made-up",
+        "made-up.log",
+        acc=Signal("acc", flight.imu_t, flight.acc),
+        gyro=Signal("gyro", flight.imu_t, flight.gyro),
+        position=Signal("position", t, flight.position[came]),
+        quaternion=Signal("attitude", t, flight.quaternion[came]),
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return flight_weights(FILTERS, "real", "good", ())
+
+
+@pytest.fixture(scope="module")
+def flight():
+    return flown(seconds=6.0, imu_hz=250.0, pose_hz=40.0, late=0.5)
+
+
+def test_a_pose_lands_in_the_step_that_ends_nearest_to_it(flight):
+    line = timeline(log_of(flight))
+    came = np.isfinite(line.pose.position[:, 0])
+    assert line.step == pytest.approx(1 / 250.0)
+    # The first pose is the start, and the IMU before it and after the last one is not used.
+    assert came.sum() == len(flight.pose_t) - 1
+    assert line.origin == pytest.approx(flight.pose_t[0], abs=1 / 250.0)
+    at = line.origin - 100.0 + line.t[came]
+    np.testing.assert_allclose(line.pose.position[came], position_at(at), atol=1e-3)
+    np.testing.assert_allclose(line.dt, np.diff(line.t, prepend=0.0), atol=1e-12)
+
+
+def test_the_start_has_the_velocity_of_the_first_poses(flight):
+    line = timeline(log_of(flight))
+    moved = (position_at(np.array([0.6])) - position_at(np.array([0.5])))[0] / 0.1
+    np.testing.assert_allclose(line.start[1], moved, atol=0.5)
+
+
+def test_a_real_dropout_is_seen_and_a_gap_in_the_imu_is_filled(flight):
+    t = flight.pose_t - flight.pose_t[0]
+    log = log_of(flight, keep=(t < 2.0) | (t > 3.0))
+    gap = (flight.imu_t < 104.0) | (flight.imu_t > 104.1)
+    log.acc, log.gyro = (s.keep(gap) for s in (log.acc, log.gyro))
+    line = timeline(log)
+    ((start, stop),) = line.dropouts
+    assert stop - start == pytest.approx(1.0, abs=0.06)
+    assert line.dt.max() < 1.5 / 250.0
+    assert any("gap" in note for note in line.notes)
+
+
+def test_times_that_would_fill_the_memory_are_refused(flight):
+    log = log_of(flight)
+    jumped = np.where(np.arange(len(flight.imu_t)) < 700, flight.imu_t, flight.imu_t + 1e9)
+    log.gyro, log.acc = log.gyro._replace(t=jumped), log.acc._replace(t=jumped)
+    with pytest.raises(sw.InputError, match=r"gaps of up to 1e\+09 s"):
+        timeline(log)
+
+
+def turned_log(flight, turn):
+    """The flight of an IMU that is mounted otherwise; `turn` is from our body to that one."""
+    log = log_of(flight)
+    back = np.broadcast_to(conjugate(turn), flight.quaternion.shape)
+    over = np.broadcast_to(turn, (len(flight.imu_t), 4))
+    log.acc = log.acc._replace(value=rotate(over, flight.acc))
+    log.gyro = log.gyro._replace(value=rotate(over, flight.gyro))
+    log.quaternion = log.quaternion._replace(value=multiply(flight.quaternion, back))
+    return log
+
+
+def test_an_imu_mounted_on_its_side_is_turned_upright_and_back(flight, learned):
+    turn = np.array([[np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0]])  # z becomes x, as in EuRoC
+    line = timeline(turned_log(flight, turn))
+    assert any("mounted" in note for note in line.notes)
+    made = run_own(line, ("ekf",), {}, **TOLD)
+    back = line.in_log(made.scene.tracks[0].pose)
+    at = line.origin - 100.0 + made.scene.t
+    upright = timeline(log_of(flight))
+    expected = upright.in_log(run_own(upright, ("ekf",), {}, **TOLD).scene.tracks[0].pose)
+    over = np.broadcast_to(conjugate(turn), expected.quaternion.shape)
+    same = np.abs(np.sum(multiply(expected.quaternion, over) * back.quaternion, axis=1))
+    np.testing.assert_allclose(same[at > 1.0], 1.0, atol=2e-3)
+
+
+class Counting(Frozen):
+    """How often it was asked."""
+
+    def init(self, q, r):
+        return jnp.zeros(())
+
+    def __call__(self, memory, seen):
+        return Attenuation(), memory + 1.0, None
+
+
+def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any():
+    filt = sw.EKF(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0])
+    filt = eqx.tree_at(lambda f: f.rule, filt, Counting())
+    state = filt.init(jnp.array([1.0, 2.0, 3.0]), 0.1 * jnp.eye(3))
+    dt, nothing = jnp.float32(0.01), jnp.zeros(2)
+    stepped, _ = eqx.filter_jit(filt.step)(state, nothing, None, dt, nothing > 0)
+    coasted = eqx.filter_jit(filt.coast)(state, None, dt)
+    np.testing.assert_allclose(coasted.x, stepped.x, atol=1e-5)
+    np.testing.assert_allclose(coasted.P, stepped.P, atol=1e-6)
+    assert (coasted.memory, stepped.memory) == (0.0, 1.0)
+
+
+def test_filters_follow_a_log_of_several_rates_and_dead_reckon_through_an_outage(flight, learned):
+    noisy = with_noise(flight, 0.02)
+    line = timeline(log_of(noisy))
+    made = run_own(line, FILTERS, learned, outages=[(3.0, 4.0)], **TOLD)
+    at = line.origin - 100.0 + made.scene.t
+    hidden = (made.scene.t >= 3.0) & (made.scene.t < 4.0)
+    assert not made.scene.arrived[hidden].any()
+    assert np.isnan(made.scene.measured.position[hidden]).all()
+    for track, row in zip(made.scene.tracks, made.rows, strict=True):
+        apart = np.linalg.norm(track.pose.position - position_at(at), axis=1)
+        assert np.sqrt(np.mean(apart[~hidden] ** 2)) < 0.1, track.name
+        assert 0.0 < row["drift_m"] < 1.0
+        assert "pos_rmse_m" not in row  # the pose is no truth where the filter has seen it
+        assert np.isnan(track.nis[made.scene.arrived == 0]).all()
+        spread = track.position_std[np.flatnonzero(hidden)[[0, -1]]]
+        assert (spread[1] > spread[0]).all()
+    assert made.scene.tracks[0].q is None
+    assert made.scene.tracks[1].d.shape == (len(at), 25)
+
+
+def test_a_truth_of_its_own_gives_errors_over_the_whole_log(flight):
+    noisy = with_noise(flight, 0.02)
+    truth = {
+        "truth_position": Signal("true position", flight.pose_t, flight.position),
+        "truth_quaternion": Signal("true attitude", flight.pose_t, flight.quaternion),
+    }
+    (row,) = run_own(timeline(log_of(noisy, **truth)), ("ekf",), {}, **TOLD).rows
+    assert 0.001 < row["pos_rmse_m"] < 0.04
+    assert row["att_rmse_rad"] < 0.05
+
+
+def test_a_position_without_attitude_is_a_pose_with_channels_missing(flight):
+    log = log_of(flight)
+    log.onboard_quaternion, log.quaternion = log.quaternion, None
+    line = timeline(log)
+    assert any("no attitude is measured" in note for note in line.notes)
+    made = run_own(line, ("ekf",), {}, position_std=(0.02,) * 3)
+    assert set(made.scene.arrived) == {0.0, 3.0}
+    assert made.rows[0]["nis_expected"] == 3.0
+    at = line.origin - 100.0 + made.scene.t
+    apart = np.linalg.norm(made.scene.tracks[0].pose.position - position_at(at), axis=1)
+    assert np.sqrt(np.mean(apart**2)) < 0.1
+
+
+def test_fitted_noise_is_raised_for_a_worse_pose_and_kept_for_a_better_one(learned):
+    own = np.asarray(learned["ndr"].nominal.r[0])
+    for std in (1e-4, 3.0):
+        noise = noise_of("ndr", learned["ndr"], (std,) * 3, None, turns=True)
+        np.testing.assert_allclose(noise.r[:3], np.maximum(own[:3], std**2), rtol=1e-6)
+        np.testing.assert_allclose(noise.r[3:], own[3:], rtol=1e-6)
+        assert noise_of("ekf", None, (std,) * 3, None, turns=True).r[:3] == pytest.approx(std**2)
+
+
+def test_what_a_correction_says_of_q_is_shared_by_the_steps_before_it():
+    q, r = jnp.ones(19), jnp.ones(6)
+    seen = Seen(r, r, jnp.eye(6), jnp.eye(6), jnp.ones((19, 6)), q, r, r > 0)
+    fading = Fading(jnp.asarray(0.99))
+    once, k, _ = fading(fading.init(q, r), seen)
+    spread = Spread(fading, jnp.asarray(4.0))
+    shared, k_shared, _ = spread(spread.init(q, r), seen)
+    np.testing.assert_allclose(shared.q, once.q / 4.0)
+    np.testing.assert_allclose(shared.r, once.r)
+    assert k == k_shared == 1.0
+
+
+def test_with_a_noisy_gps_alone_the_attitude_is_not_lost():
+    flight = flown(seconds=20.0, imu_hz=100.0, pose_hz=5.0)
+    log = log_of(with_noise(flight, 1.0))
+    log.onboard_quaternion, log.quaternion = log.quaternion, None
+    log.truth_position = Signal("true position", flight.imu_t, position_at(flight.imu_t - 100.0))
+    log.truth_quaternion = Signal("true attitude", flight.imu_t, attitude_at(flight.imu_t - 100.0))
+    (row,) = run_own(timeline(log), ("ekf",), {}, position_std=(1.0,) * 3).rows
+    assert row["pos_rmse_m"] < 1.0 * np.sqrt(3.0)  # better than the fixes themselves
+    assert row["att_rmse_rad"] < 0.3
+    assert 0.5 < row["nis_mean"] / row["nis_expected"] < 2.0
+
+
+def test_whiteness_is_the_correlation_of_neighbours():
+    rng = np.random.default_rng(0)
+    white = rng.standard_normal((4000, 2))
+    all_came = np.ones_like(white, bool)
+    assert abs(whiteness(Innovations(white, all_came))) < 0.05
+    slow = np.cumsum(white, axis=0)
+    assert whiteness(Innovations(slow, all_came)) > 0.9
+
+
+def test_a_tum_file_has_the_scalar_last_and_no_rows_of_nan():
+    pose = Pose(np.array([[1.0, 2.0, 3.0], [np.nan] * 3]), np.array([[0.5, 0.1, 0.2, 0.3]] * 2))
+    _, line, end = tum(np.array([7.0, 8.0]), pose).decode().split("\n")
+    assert [float(v) for v in line.split()] == [7.0, 1.0, 2.0, 3.0, 0.1, 0.2, 0.3, 0.5]
+    assert end == ""
+
+
+def run_command(*args):
+    cli.main([str(a) for a in args])
+
+
+def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path, flight, capsys):
+    log, out = tmp_path / "flight.ulg", tmp_path / "out"
+    log.write_bytes(ulog_bytes(px4(with_noise(flight))))
+    given = ("run", log, "--filter", "ekf,ndr", "--outage", "3:4", "--out", out)
+    run_command(*given, "--json", tmp_path / "copy.json", "--quiet")
+    said = capsys.readouterr()
+    assert "NDR-SHKF" in said.out
+    assert said.err == ""
+    result = json.loads((out / "result.json").read_text())
+    assert (result["schema"], result["command"]) == (1, "run")
+    assert [row["filter"] for row in result["rows"]] == ["ekf", "ndr"]
+    assert result == json.loads((tmp_path / "copy.json").read_text())
+    assert "NDR-SHKF" in (out / "report.html").read_text()
+    rows = np.loadtxt(out / "ndr.tum")
+    np.testing.assert_allclose(rows[:, 1:4], position_at(rows[:, 0] - 100.0), atol=0.5)
+    before = (out / "ekf.tum").read_bytes()
+    with pytest.raises(SystemExit) as refused:
+        run_command(*given)
+    assert refused.value.code == 2
+    assert "--force" in capsys.readouterr().err
+    assert (out / "ekf.tum").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--filter", "ekf,magic"), "no filter 'magic'; known: ekf"),
+        (("--outage", "5"), "--outage takes T0:T1"),
+        (("--outage", "90:95"), "not within the log, which lasts 5"),
+        (("--map", "nowhere.toml"), "no map at nowhere.toml"),
+        (("--policy", "flight-real-good-ekf-tuned"), "of the kind ndr"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence_and_exit_code_2(tmp_path, flight, capsys, args, why):
+    log = tmp_path / "flight.ulg"
+    log.write_bytes(ulog_bytes(px4(flight)))
+    with pytest.raises(SystemExit) as refused:
+        run_command("run", log, "--out", tmp_path / "out", *args)
+    assert refused.value.code == 2
+    assert re.search(why, " ".join(capsys.readouterr().err.split()))
+    assert not (tmp_path / "out").exists()
+
+
+def test_inspect_drafts_a_map_that_run_can_use(tmp_path, flight, capsys):
+    table = np.column_stack([flight.imu_t, flight.gyro, flight.acc])
+    np.savetxt(
+        tmp_path / "[bold]imu.csv",  # no markup to a terminal
+        table,
+        delimiter=",",
+        header="timestamp,gyro_x,gyro_y,gyro_z,acc_x,acc_y,acc_z",
+        comments="",
+    )
+    pose = np.column_stack([flight.pose_t, flight.position, flight.quaternion])
+    head = "timestamp,px,py,pz,qw,qx,qy,qz"
+    np.savetxt(tmp_path / "pose.csv", pose, delimiter=",", header=head, comments="")
+    drafted = tmp_path / "made" / "map.toml"
+    run_command("inspect", tmp_path, "--write-map", drafted, "--json", tmp_path / "seen.json")
+    said = capsys.readouterr()
+    assert "gyroscope" in said.out
+    assert "ms late" in said.out
+    assert '"[bold]imu.csv"' in drafted.read_text()
+    out = tmp_path / "out"
+    run_command("run", tmp_path, "--map", drafted, "--filter", "ekf", "--out", out, "--quiet")
+    assert (out / "ekf.tum").exists()
+    with pytest.raises(SystemExit):
+        run_command("inspect", tmp_path, "--write-map", drafted)
+    assert "would be overwritten" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_new_commands_show_an_example(capsys):
+    for command in ("run", "inspect"):
+        with pytest.raises(SystemExit) as done:
+            run_command(command, "--help")
+        assert done.value.code == 0
+        assert f"Example: sagewing {command}" in capsys.readouterr().out
+
+
+def test_an_interrupt_does_not_wait_for_the_end_of_the_log(flight):
+    line = timeline(log_of(flight))
+
+    def interrupted(name, share):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_own(line, ("ekf",), {}, report=interrupted)

@@ -1,0 +1,258 @@
+"""Damaged, lying and hostile files: each is read as far as it can be, or refused in a sentence."""
+
+import bz2
+import contextlib
+import io
+import os
+import struct
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from log_files import (
+    flown,
+    pose_topics,
+    px4,
+    ulog_bytes,
+    write_bag1,
+    write_bag2,
+    write_euroc,
+    write_imu_csv,
+    write_tum,
+)
+
+import sagewing as sw
+from sagewing.cli import main as cli
+from sagewing.flights import rosbag
+from sagewing.flights.read import read_log
+from sagewing.flights.survey import survey
+from sagewing.flights.timeline import timeline
+
+FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
+FORMATS = ("ulog", "bag1", "mcap", "db3", "npz", "csv", "euroc")
+LARGEST_BYTES = 200 << 20
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "30"))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """One log of each format: what is given to `read_log`, and the file in it to damage."""
+    root = tmp_path_factory.mktemp("logs")
+    (root / "flight.ulg").write_bytes(ulog_bytes(px4(FLIGHT)))
+    write_bag1(root / "flight.bag", FLIGHT)
+    write_bag2(root / "mcap", FLIGHT, storage="mcap")
+    write_bag2(root / "db3", FLIGHT)
+    np.savez_compressed(
+        root / "flight.npz",
+        imu_t=FLIGHT.imu_t,
+        acc=FLIGHT.acc,
+        gyro=FLIGHT.gyro,
+        pose_t=FLIGHT.pose_t,
+        pos=FLIGHT.position,
+        quat_wxyz=FLIGHT.quaternion,
+    )
+    (root / "csv").mkdir()
+    write_imu_csv(root / "csv" / "imu.csv", FLIGHT)
+    write_tum(root / "csv" / "pose.txt", FLIGHT)
+    write_euroc(root / "euroc", FLIGHT)
+    return {
+        "ulog": (root / "flight.ulg", root / "flight.ulg"),
+        "bag1": (root / "flight.bag", root / "flight.bag"),
+        "mcap": (next((root / "mcap").glob("*.mcap")),) * 2,
+        "db3": (root / "db3", next((root / "db3").glob("*.db3"))),
+        "npz": (root / "flight.npz", root / "flight.npz"),
+        "csv": (root / "csv", root / "csv" / "imu.csv"),
+        "euroc": (root / "euroc", root / "euroc" / "mav0" / "imu0" / "data.csv"),
+    }
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_logs_that_are_damaged_below_are_good_ones(files, name):
+    assert timeline(read_log(files[name][0])).step == pytest.approx(0.02)
+
+
+def damaged(whole, share, flips):
+    """The file cut off somewhere, with some bytes changed."""
+    cut = bytearray(whole[: max(1, int(share * len(whole)))])
+    for place, value in flips:
+        cut[int(place * (len(cut) - 1))] = value
+    return bytes(cut)
+
+
+place = st.floats(0.0, 1.0)
+flip = st.tuples(place | st.floats(0.0, 0.05), st.integers(0, 255))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(share=st.just(1.0) | place, flips=st.lists(flip, max_size=6))
+def test_a_damaged_log_is_read_or_refused_and_nothing_else(files, name, share, flips):
+    log, part = files[name]
+    whole = part.read_bytes()
+    try:
+        part.write_bytes(damaged(whole, share, flips))
+        with contextlib.suppress(sw.InputError):
+            read = read_log(log)
+            survey(read)
+            timeline(read)
+    finally:
+        part.write_bytes(whole)
+
+
+def refused_without_memory(path, why):
+    """Refused with this, and before much was allocated."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(sw.InputError, match=why):
+            read_log(path)
+        assert tracemalloc.get_traced_memory()[1] < LARGEST_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def npz_with(path, header, body, size=None):
+    """An archive whose `acc` has this header and body."""
+    text = f"{header!r}".encode()
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    member = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("acc.npy", member)
+    return path
+
+
+def test_an_array_that_claims_more_than_its_file_is_not_allocated(tmp_path):
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 3)}
+    path = npz_with(tmp_path / "lies.npz", header, bytes(240))
+    refused_without_memory(path, r"lies.npz: acc says it has shape \(1000000000000, 3\)")
+
+
+def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path):
+    header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 24,)}
+    path = npz_with(tmp_path / "bomb.npz", header, bytes(1 << 27))
+    refused_without_memory(path, "unpack to more than 100 times its size")
+
+
+def test_python_objects_in_an_archive_are_not_unpacked(tmp_path):
+    class Bad:
+        def __reduce__(self):
+            return (exit, (3,))
+
+    path = tmp_path / "pickle.npz"
+    np.savez(path, acc=np.array([Bad()], object))
+    refused_without_memory(path, "holds Python objects")
+
+
+def ulog_message(kind, body):
+    return struct.pack("<HB", len(body), ord(kind)) + body
+
+
+@pytest.mark.parametrize(
+    ("formats", "why"),
+    [
+        (["a:b[60000] x;", "b:c[60000] x;", "c:float[60000] x;"], "more than a message can have"),
+        (["a:a x;"], "holds itself"),
+        (["a:b x;", "b:a x;"], "holds itself"),
+    ],
+)
+def test_a_format_that_claims_terabytes_is_not_laid_out(tmp_path, formats, why):
+    path = tmp_path / "lies.ulg"
+    head = b"ULog\x01\x12\x35\x01" + bytes(8)
+    defined = b"".join(ulog_message("F", f.encode()) for f in formats)
+    path.write_bytes(head + defined + ulog_message("A", struct.pack("<BH", 0, 0) + b"a"))
+    refused_without_memory(path, why)
+
+
+def test_a_chunk_of_a_bag_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(rosbag, "LARGEST_CHUNK", 1 << 16)
+    path = tmp_path / "bomb.bag"
+    from rosbags.rosbag1 import Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC)
+    packed = Writer(path)
+    packed.set_compression(Writer.CompressionFormat.BZ2)
+    with packed as writer:
+        for topic, kind, messages in pose_topics(FLIGHT, store):
+            connection = writer.add_connection(topic, kind, typestore=store)
+            for t, message in messages * 10:
+                writer.write(connection, round(1e9 * t), store.serialize_ros1(message, kind))
+    refused_without_memory(path, "A chunk of the bag unpacks to more than")
+
+
+def test_the_bound_on_chunks_is_gone_after_reading(files):
+    from rosbags.rosbag1.reader import decompressors
+
+    read_log(files["bag1"][0])
+    assert decompressors["bz2"] is bz2.decompress
+
+
+def test_a_bag_compressed_as_a_whole_is_not_unpacked_to_disk(tmp_path, files):
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    said = (files["db3"][0] / "metadata.yaml").read_text()
+    said = said.replace("compression_mode: ''", "compression_mode: FILE")
+    assert "FILE" in said
+    (folder / "metadata.yaml").write_text(said)
+    refused_without_memory(folder, "compressed by file; unpack it first")
+
+
+def test_definitions_in_a_bag_are_not_run(tmp_path, monkeypatch):
+    """rosbags makes Python from them where its types are used; we do not use its types."""
+    import rosbags.typesys.store
+
+    path = tmp_path / "plain.bag"
+    write_bag1(path, FLIGHT)
+
+    def never(*args, **kwargs):
+        raise AssertionError("a definition was compiled")
+
+    monkeypatch.setattr(rosbags.typesys.store.Typestore, "register", never)
+    assert len(read_log(path).acc.t) == len(FLIGHT.imu_t)
+
+
+def test_names_in_a_log_do_not_become_files_or_markup(tmp_path, capsys):
+    """A topic's name reaches the terminal as text, and no file is called by it."""
+    path, out = tmp_path / "[red]odd.bag", tmp_path / "out"
+    name = "/../../[/bold]escape"
+
+    def topics(flight, store):
+        (_, imu_kind, imu), (_, kind, poses) = pose_topics(flight, store)
+        return [("/imu", imu_kind, imu), (name, kind, poses)]
+
+    write_bag1(path, FLIGHT, topics)
+    cli.main(["inspect", str(path)])
+    assert "[/bold]escape" in capsys.readouterr().out.replace("\n", "")
+    with pytest.raises(SystemExit) as refused:
+        cli.main(["run", str(path), "--out", str(out), "--outage", "50:60"])
+    assert refused.value.code == 2
+    assert {p.name for p in tmp_path.iterdir()} == {path.name}
+
+
+def test_an_empty_and_an_unreadable_file_are_named(tmp_path):
+    empty = tmp_path / "empty.ulg"
+    empty.write_bytes(b"")
+    with pytest.raises(sw.InputError, match=r"empty.ulg is empty"):
+        read_log(empty)
+    line = tmp_path / "line.csv"
+    line.write_bytes(b"1," * (1 << 16))
+    with pytest.raises(sw.InputError, match="no log that we know"):
+        read_log(line)
+
+
+def test_a_zip_that_is_no_npz_is_refused(tmp_path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("../../outside.npy", b"nothing")
+    path = tmp_path / "odd.npz"
+    path.write_bytes(packed.getvalue())
+    with pytest.raises(sw.InputError, match="not a readable"):
+        read_log(path)
+    assert {p.name for p in tmp_path.iterdir()} == {"odd.npz"}
