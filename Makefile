@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: demo test lint types unit unit-first unit-second bench lock clean
+.PHONY: demo test lint types unit unit-first unit-second docs five-minutes bench lock clean
 
 demo: .venv/installed
 	$(BIN)/sagewing demo --out $(OUT)
@@ -27,6 +27,14 @@ unit-first:
 
 unit-second:
 	$(BIN)/pytest tests/test_[p-z]*.py
+
+# The site of docs/, into out/site; a warning is an error.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+# docs/start.md in a clean virtual environment, command by command; needs a package index.
+five-minutes: .venv/installed
+	SAGEWING_FIVE_MINUTES=1 $(BIN)/pytest tests/test_five_minutes.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/batched_ekf.py

@@ -27,7 +27,7 @@ class BenchFlight:
     table.tex, errors.png, and for every scenario tracking-SCENARIO.png and, of the learned filter,
     adaptation-SCENARIO.png.
 
-    Example: sagewing bench flight --data ../shared/flights --noise good --filters ekf-gated,ndr
+    Example: sagewing bench flight --data FOLDER --noise good --filters ekf-gated,ndr
     """
 
     out: Path = Path("out/bench-flight")
