@@ -131,7 +131,7 @@ class TrainFlight:
             judge(data, setup, recipe.noise, {BASELINE: noise, "ndr": policies[0]}, folders[:1])
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
-        """An EKF's noise for these flights, beside the policies' folder; a resumed one's is there."""
+        """An EKF's noise for these flights, beside the policies; that of a resumed one is there."""
         folder = self.out.with_name(f"{self.out.name}-tuned")
         if self.resume and folder.is_dir():
             return _begun(Noise.load(folder), str(folder))
