@@ -59,7 +59,7 @@ def run_own(
     """
     check_filters(filters)
     hidden = check_outages(line, outages)
-    z = _measurements(line, hidden)
+    z = measurements(line, hidden)
     kept = _kept(line)
     arrived = np.isfinite(z[kept]).sum(axis=1).astype(float)
 
@@ -122,7 +122,7 @@ def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
     return line.hidden(outages)
 
 
-def _measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"]:
+def measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"]:
     """Positions from the start's, and angles; NaN where none came or it is hidden."""
     z = np.concatenate([line.pose.position - line.start[0], to_euler(line.pose.quaternion)], axis=1)
     z[hidden] = np.nan
