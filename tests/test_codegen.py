@@ -51,6 +51,20 @@ class Radar(sw.Model):
         return nu.at[1].set(jnp.mod(nu[1] + jnp.pi, 2.0 * jnp.pi) - jnp.pi)
 
 
+class Engine(sw.Model):
+    """A table of thrust, gears that are counted in whole numbers, the strongest of three wheels."""
+
+    def transition(self, x, u, dt):
+        thrust = jnp.interp(x[0], jnp.array([-1.0, 0.0, 0.5, 2.0]), jnp.array([0.0, 0.2, 0.9, 1.0]))
+        gear = jnp.round(4.0 * x[0]).astype(int)
+        ratio = 1.0 + 0.1 * (gear // 2) + 0.01 * (gear % 3)
+        strongest = jnp.argmax(jnp.tile(x, 2)[1:4]) - jnp.argmin(x)
+        return x + dt * jnp.stack([ratio * thrust - x[1], x[0] - 0.1 * strongest])
+
+    def observe(self, x, u):
+        return x[:1] + 0.1 * jnp.roll(x, 1)[:1]
+
+
 QUADROTOR = sw.models.Switched(
     (sw.models.QuadrotorKinematic(jacobian="euler"), sw.models.QuadrotorDynamic()),
     inputs=((0, 6), (6, 10)),
@@ -60,6 +74,7 @@ SYSTEMS = {
     "lorenz": (sw.models.Lorenz(), [-8.0, -6.0, 25.0], 1.0, [0.01] * 3, [1.0, 2.0]),
     "rossler": (sw.models.Rossler(), [4.0, 1.0, 0.5], 0.1, [0.01] * 3, [0.5, 0.1]),
     "pendulum": (Pendulum(), [0.5, 0.1], 0.1, [1e-3] * 2, [0.1, 0.1]),
+    "engine": (Engine(), [0.3, 0.1], 0.3, [1e-3] * 2, [0.1]),
     "radar": (Radar(), [-9.0, 0.1, 1.0, -0.5, 0.3], 0.3, [1e-3] * 5, [0.1, 0.01, 0.1]),
     "quadrotor": (
         QUADROTOR,
@@ -110,15 +125,21 @@ def build(system, name):
         "gated": lambda: sw.EKF(model, Q0, R0, gate=2.0),
         "sage-husa": lambda: sw.SageHusa(model, Q0, R0),
         "vbakf": lambda: sw.VBAKF(model, Q0, R0, iterations=3),
+        "oracle": lambda: sw.OracleEKF(
+            model,
+            jnp.outer(1.0 + jnp.arange(T) / T, jnp.array(Q0)),
+            jnp.tile(jnp.array(R0), (T, 1)),
+        ),
     }[name]()
 
 
 NETWORKS = {"enn-akf": sw.ENNAKF, "l-ekf": sw.LEKF, "kalmannet": sw.KalmanNet}
-EVERY = ("ekf", "gated", "sage-husa", "ndr", "ndr-posterior", "vbakf", *NETWORKS)
+EVERY = ("ekf", "gated", "sage-husa", "ndr", "ndr-posterior", "vbakf", "oracle", *NETWORKS)
 CASES = [
     *(("lorenz", name) for name in EVERY),
     *((system, name) for system in ("pendulum", "radar") for name in ("ekf", "ndr")),
     ("rossler", "sage-husa"),
+    ("engine", "ekf"),
     ("quadrotor", "ndr-posterior"),
 ]
 
@@ -235,3 +256,16 @@ def test_zeros_of_the_model_are_not_computed():
     predicting = re.search(r"sw_predict_only: (\d+) operations", made.header)
     assert predicting is not None
     assert int(predicting[1]) < 400
+
+
+def test_tables_of_the_same_numbers_in_another_shape_are_two():
+    class Folded(sw.Model):
+        def transition(self, x, u, dt):
+            wide = jnp.full((16, 32), 0.01)
+            return x + dt * (wide @ jnp.tanh(wide.reshape(32, 16) @ jnp.tile(x, 8)))[:2]
+
+        def observe(self, x, u):
+            return x[:1]
+
+    made = source(sw.EKF(Folded(), [1.0] * 2, [1.0]), dtype=np.float32)
+    assert len(re.findall(r"static const sw_real sw_table", made.code)) == 2

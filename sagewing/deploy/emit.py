@@ -43,13 +43,13 @@ class Tables:
 
     def __init__(self, dtype: np.dtype):
         self.dtype = dtype
-        self._names: dict[tuple[bytes, bool], str] = {}
+        self._names: dict[tuple[tuple[int, ...], bytes, bool], str] = {}
         self.arrays: dict[str, np.ndarray] = {}
 
     def name(self, table: Node, columns: bool = False) -> str:
         """The C name of a table; `columns` lays a matrix out column by column."""
         shape, data = table.attr
-        key = (data, columns)
+        key = (shape, data, columns)
         if key not in self._names:
             array = np.frombuffer(data, self.dtype).reshape(shape)
             name = self._names[key] = f"sw_table{len(self._names)}"

@@ -35,6 +35,17 @@ static inline int sw_to_int(sw_real a)
     return a < C(2147483648.0) ? (int)a : 2147483647;
 }
 """,
+    "sw_quotient": """
+/* Towards zero; -1 where b is zero. */
+static inline int sw_quotient(int a, int b)
+{
+    return b == 0 ? -1 : b == -1 ? (int)(0U - (unsigned)a) : a / b;
+}
+""",
+    "sw_remainder": """
+/* What the quotient leaves. */
+static inline int sw_remainder(int a, int b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+""",
     "sw_matvec": """
 /* y = W x for a matrix that is stored column by column, four columns at a time. */
 static void sw_matvec(const sw_real *restrict w, const sw_real *restrict x,

@@ -37,6 +37,15 @@ def _power(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
+def _quotient(a: int, b: int) -> int:
+    """Towards zero, and as XLA has it where b is zero."""
+    return -1 if b == 0 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _remainder(a: int, b: int) -> int:
+    return a if b == 0 else a - b * _quotient(a, b)
+
+
 # What libm has under its own name, and numpy's name for it.
 LIBM = {
     "sqrt": np.sqrt,
@@ -94,6 +103,8 @@ OPERATIONS: dict[str, Operation] = {
     "is_finite": Operation("isfinite({0})", np.isfinite, "bool"),
     "select": Operation("{0} ? {1} : {2}", lambda c, a, b: a if c else b),
     "to_real": Operation("(sw_real){0}", lambda x: x, "real"),
+    "quotient": Operation("sw_quotient({0}, {1})", _quotient, "int"),
+    "remainder": Operation("sw_remainder({0}, {1})", _remainder, "int"),
     "to_int": Operation("sw_to_int({0})", lambda x: x, "int"),
 }
 COMMUTATIVE = {"add", "mul", "max", "min", "eq", "ne", "and", "or"}

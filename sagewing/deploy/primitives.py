@@ -17,7 +17,7 @@ SAME = {
     for name in (
         *(set(LIBM) - {"floor", "ceil", "erf"}),
         *("floor", "ceil", "erf", "abs", "logistic", "sign", "atan2", "pow"),
-        *("add", "sub", "div", "neg", "max", "min", "eq", "ne", "lt", "le", "gt", "ge"),
+        *("add", "sub", "neg", "max", "min", "eq", "ne", "lt", "le", "gt", "ge"),
         "is_finite",
     )
 } | {"add_any": "add"}
@@ -36,11 +36,41 @@ def _logic(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [elementwise(graph, "ne" if name == "xor" else name, *operands)]
 
 
-@rule("rem")
-def _rem(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    if equation.invars[0].aval.dtype.kind != "f":
-        raise unsupported(equation, "is known for real numbers only")
-    return [elementwise(graph, "rem", *operands)]
+# The names for real numbers and for integers.
+DIVISIONS = {"div": ("div", "quotient"), "rem": ("rem", "remainder")}
+
+
+@rule(*DIVISIONS)
+def _divided(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    integer = equation.invars[0].aval.dtype.kind != "f"
+    return [elementwise(graph, DIVISIONS[equation.primitive.name][integer], *operands)]
+
+
+@rule("lt_to", "le_to")
+def _in_total_order(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """What is not a number comes last."""
+    a, b = operands
+    here = elementwise(graph, equation.primitive.name.removesuffix("_to"), a, b)
+    last = elementwise(graph, "ne", b, b)
+    if equation.primitive.name == "lt_to":
+        last = elementwise(graph, "and", last, elementwise(graph, "eq", a, a))
+    return [elementwise(graph, "or", here, last)]
+
+
+@rule("argmax", "argmin")
+def _place_of_extreme(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """The first place of the largest or smallest entry; one that is not a number is both."""
+    better = "gt" if equation.primitive.name == "argmax" else "lt"
+    value = np.moveaxis(operands[0], equation.params["axes"][0], 0)
+    best, place = value[0, ...], np.zeros(value.shape[1:], np.int32)
+    for i in range(1, len(value)):
+        entry = value[i, ...]
+        wins = elementwise(graph, better, entry, best)
+        wins = elementwise(graph, "or", wins, elementwise(graph, "ne", entry, entry))
+        wins = elementwise(graph, "and", wins, elementwise(graph, "eq", best, best))
+        best = elementwise(graph, "select", wins, entry, best)
+        place = elementwise(graph, "select", wins, np.array(i, np.int32), place)
+    return [place]
 
 
 @rule("round")

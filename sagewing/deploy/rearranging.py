@@ -42,6 +42,11 @@ def _slice(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [operands[0][tuple(slice(*place) for place in places)]]
 
 
+@rule("tile")
+def _tile(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    return [np.tile(operands[0], equation.params["reps"])]
+
+
 @rule("rev")
 def _rev(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [np.flip(operands[0], equation.params["dimensions"])]
