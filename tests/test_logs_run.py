@@ -294,7 +294,7 @@ def test_inspect_drafts_a_map_that_run_can_use(tmp_path, flight, capsys):
     run_command("inspect", tmp_path, "--write-map", drafted, "--json", tmp_path / "seen.json")
     said = capsys.readouterr()
     assert "gyroscope" in said.out
-    assert "ms late" in said.out
+    assert "clock agrees with the IMU's" in said.out
     assert '"[bold]imu.csv"' in drafted.read_text()
     out = tmp_path / "out"
     run_command("run", tmp_path, "--map", drafted, "--filter", "ekf", "--out", out, "--quiet")

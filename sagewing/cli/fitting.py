@@ -25,13 +25,11 @@ def fit(
     seeds, epochs = settings["seeds"], settings["schedule"]["epochs"]
     with console.progress() as bar:
         task = bar.add_task("epochs", total=epochs, note="compiling")
-        log = console.Log()
 
         def report(p: Progress) -> None:
             skipped = f", {p.skipped} updates skipped" if p.skipped else ""
             note = f"loss {p.loss:.4f}{skipped}"
             bar.update(task, completed=p.epoch, note=note)
-            log(f"epoch {p.epoch} of {epochs}: {note}")
 
         try:
             trained = train(report)

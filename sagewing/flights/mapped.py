@@ -41,7 +41,10 @@ class _Reader:
         self.source, self.name, self.notes = source, name, notes
         self.table = _table(source, tables, name)
         if source.time is None:
-            raise InputError(f"{self.table.where}: the map's [{name}] names no column for time.")
+            raise InputError(
+                f"{self.table.where}: the map's [{name}] names no column for time; add time = "
+                f"with one of {', '.join(map(repr, self.table.names[:20]))}."
+            )
 
     def signal(self, what: str, unit: float = 1.0) -> Signal:
         """Rows in which all of it is empty are no samples."""

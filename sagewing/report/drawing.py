@@ -73,8 +73,14 @@ def drawing_of(scene: Scene) -> Drawing:
         "tracks": [track.name for track in scene.tracks],
         "outages": [list(outage) for outage in scene.outages],
         "nis_window_s": NIS_WINDOW_S,
+        "imu_measured": bool(np.any((scene.arrived > 0) & _unseen(scene.measured))),
     }
     return Drawing(about, {name: _plain(array) for name, array in arrays.items()})
+
+
+def _unseen(pose: Pose) -> np.ndarray:
+    """Where no pose was measured; what arrived there is the IMU."""
+    return np.isnan(np.concatenate([pose.position, pose.quaternion], axis=1)).all(axis=1)
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
