@@ -201,7 +201,7 @@ def test_a_matrix_and_its_quaternion_are_one_rotation():
 def test_what_is_no_log_is_refused_with_what_is(tmp_path):
     picture = tmp_path / "picture.bag"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
-    with pytest.raises(sw.InputError, match="no log that we know.*ULog.*ROS 1 bag.*EuRoC.*npz"):
+    with pytest.raises(sw.InputError, match=r"no log that we know.*ULog.*ROS 1 bag.*EuRoC.*npz"):
         read_log(picture)
     with pytest.raises(sw.InputError, match=r"There is no log at .*none\.$"):
         read_log(tmp_path / "none")

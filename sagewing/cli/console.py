@@ -1,12 +1,13 @@
 """What the terminal shows: results on stdout, progress and errors on stderr."""
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
@@ -76,6 +77,14 @@ def silenced(quiet: bool) -> Iterator[None]:
 def error(text: str) -> None:
     """What is wrong; the text may hold names from a file, and these may look like markup."""
     err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def interrupted(text: str) -> NoReturn:
+    """End at once, with exit code 1: JAX, still computing, crashes where Python takes its leave."""
+    err.print(text, highlight=False, soft_wrap=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def at_least_one(command: Any, *options: str) -> None:

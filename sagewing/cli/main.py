@@ -1,6 +1,10 @@
 """The command line: `sagewing COMMAND`. Only the module of the command is imported."""
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -8,17 +12,19 @@ from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen
 from sagewing.errors import InputError
 
 QUIET = "--quiet"  # of every command
+INTERRUPTED = "Interrupted: nothing is half-written, and the same command begins again."
 
 
 def main(args: list[str] | None = None) -> None:
     """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args
     entry, name, rest = _chosen(words)
-    from sagewing.cli import console
-    from sagewing.compilations import remember_compilations
+    with _ended_at_once():
+        from sagewing.cli import console
+        from sagewing.compilations import remember_compilations
 
-    command = _parsed(entry, name, [word for word in rest if word != QUIET])
-    remember_compilations()
+        command = _parsed(entry, name, [word for word in rest if word != QUIET])
+        remember_compilations()
     try:
         with console.silenced(QUIET in rest):
             command()
@@ -26,8 +32,22 @@ def main(args: list[str] | None = None) -> None:
         console.error(str(error))
         sys.exit(2)
     except KeyboardInterrupt:
-        console.err.print("Interrupted.")
-        sys.exit(1)
+        console.interrupted(INTERRUPTED)
+
+
+@contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Ctrl-C while modules are imported, which do not bear an exception there."""
+
+    def end(*_: Any) -> NoReturn:
+        print(INTERRUPTED, file=sys.stderr, flush=True)
+        os._exit(1)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _chosen(words: list[str]) -> tuple[Entry, str, list[str]]:

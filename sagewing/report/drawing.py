@@ -80,7 +80,8 @@ def drawing_of(scene: Scene) -> Drawing:
 
 def _unseen(pose: Pose) -> np.ndarray:
     """Where no pose was measured; what arrived there is the IMU."""
-    return np.isnan(np.concatenate([pose.position, pose.quaternion], axis=1)).all(axis=1)
+    seen = np.concatenate([pose.position, pose.quaternion], axis=1)
+    return np.isfinite(seen).sum(axis=1) == 0
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
