@@ -114,6 +114,8 @@ def _head(path: Path) -> bytes:
         raise InputError(f"There is no log at {path}.")
     if path.is_dir():
         return b""
+    if not path.is_file():  # a pipe would be waited for without end
+        raise InputError(f"{path} is neither a file nor a folder.")
     with path.open("rb") as file:
         head = file.read(64)
     if not head:
