@@ -245,3 +245,13 @@ def test_recorded_flights_are_cut_to_the_air(tmp_path):
         assert kept.motors is not None
         assert kept.motors.min() > 0.1
         assert kept.position[:, 2].min() > 0.1
+
+
+def test_what_is_small_is_not_shown_as_zero():
+    assert [flight.number(v, 2) for v in (0.0, 0.004, 0.006, 1.0, None)] == [
+        "0.00",
+        "<0.01",
+        "0.01",
+        "1.00",
+        "–",
+    ]

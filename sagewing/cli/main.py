@@ -19,6 +19,8 @@ def main(args: list[str] | None = None) -> None:
     """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args
     entry, name, rest = _chosen(words)
+    # XLA's advice to report a slow compilation is not for our users; errors are exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _ended_at_once():
         from sagewing.cli import console
         from sagewing.compilations import remember_compilations

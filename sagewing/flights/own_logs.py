@@ -29,6 +29,11 @@ def own_flights(paths: Sequence[str]) -> Dataset:
     Without a pose the IMU drives on, and shows the airspeed by the rotors' drag, which is fitted
     to the flights to train on.
     """
+    for path in paths:
+        if not Path(path).exists():
+            raise InputError(
+                f"Flights are {SIM!r}, a folder of .npz files, or logs; there is nothing at {path}."
+            )
     flights = [read_log(path).flight(RATE_HZ) for path in paths]
     names = [flight.name for flight in flights]
     if len(set(paths)) < len(paths):
