@@ -200,11 +200,14 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(t
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_shows_an_example(name, capsys):
+def test_every_command_shows_an_example_in_80_columns(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as exit:
         main([*name.split(), "--help"])
     assert exit.value.code == 0
-    assert f"Example: sagewing {name}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"Example: sagewing {name}" in said
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_the_first_screen_names_every_command_in_80_columns_without_JAX():

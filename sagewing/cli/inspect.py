@@ -108,8 +108,9 @@ class Inspect:
         return [column._asdict() for column in seen], _to_fill_in(by, seen, lacks)
 
     def _signals(self, by: Map | None, is_table: bool) -> tuple[list[dict], str]:
-        log = read_log(self.log, by)
-        found = survey(log)
+        with console.err.status("reading the log"):
+            log = read_log(self.log, by)
+            found = survey(log)
         console.out.print(f"{log.format}: {log.name}", highlight=False, markup=False)
         console.out.print(own.contents(found.signals))
         for line in (*own.sources(found.signals), *_said(found)):

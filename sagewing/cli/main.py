@@ -1,14 +1,16 @@
 """The command line: `sagewing COMMAND`. Only the module of the command is imported."""
 
+import io
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from typing import Any, NoReturn
 
-from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen
+from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen, wrapped
 from sagewing.errors import InputError
 
 QUIET = "--quiet"  # of every command
@@ -84,10 +86,19 @@ def _end(text: str, code: int) -> NoReturn:
 def _parsed(entry: Entry, name: str, rest: list[str]) -> Any:
     import tyro
 
+    from sagewing.cli import console
+
     module, _, kind = entry.place.partition(":")
-    return tyro.cli(
-        getattr(import_module(f"sagewing.cli.{module}"), kind),
-        prog=f"sagewing {name}",
-        args=rest,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-    )
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            return tyro.cli(
+                getattr(import_module(f"sagewing.cli.{module}"), kind),
+                prog=f"sagewing {name}",
+                args=rest,
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+            )
+    finally:
+        if printed.getvalue():
+            text = wrapped(printed.getvalue(), shutil.get_terminal_size().columns)
+            console.out.print(text, markup=False, highlight=False, soft_wrap=True)

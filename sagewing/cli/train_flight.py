@@ -42,6 +42,7 @@ class TrainFlight:
     the policy is better than that EKF on the flight kept aside.
 
     Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
+
     Example: sagewing train flight --data monday.ulg tuesday.ulg --out out/mine
     """
 
