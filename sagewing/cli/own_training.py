@@ -85,13 +85,13 @@ def judge(
             rows += made.rows
     console.out.print(flight.table(rows))
     own, other = figures(rows, "ndr"), figures(rows, BASELINE)
+    for line in verdict(own, other):
+        console.out.print(line, highlight=False, soft_wrap=True)
     about = {"flights": [f.name for f in data.test], "kept aside": True}
     for folder in folders:
         add_figures(folder, {**about, "ndr": own, BASELINE: other}, NOT_FOR)
         said = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
         console.err.print(f"{said} --policy {folder}", highlight=False, soft_wrap=True)
-    for line in verdict(own, other):
-        console.out.print(line, highlight=False, soft_wrap=True)
 
 
 def verdict(own: Figures, other: Figures) -> list[str]:
