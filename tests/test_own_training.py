@@ -14,7 +14,6 @@ from sagewing.policy.storage import read_card
 from sagewing.train import Progress, Trained, flight
 from sagewing.train.flight import Q0, R0
 
-
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 
 

@@ -255,3 +255,15 @@ def test_what_is_small_is_not_shown_as_zero():
         "1.00",
         "–",
     ]
+
+
+def test_no_nis_is_called_the_best_where_all_are_far_from_their_expectation():
+    def bold(*ratios):
+        rows = [
+            {"filter": name, "nis_mean": 6.0 * ratio, "nis_expected": 6.0}
+            for name, ratio in zip(("ekf", "ndr"), ratios, strict=True)
+        ]
+        return page_table.html(rows).count("<b>")
+
+    assert bold(0.5, 0.1) == 1
+    assert bold(0.02, 0.001) == 0

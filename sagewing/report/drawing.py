@@ -12,7 +12,7 @@ from sagewing.report.angles import angle_near, euler, euler_std
 from sagewing.report.decimate import Buckets
 
 POINTS = 3600  # of a curve over time
-PATH_POINTS = 2000  # of a path in space
+PATH_POINTS = 6000  # of a path in space: ten a second in ten minutes, so that a curve is one
 COLUMNS = 600  # of a heat map
 NIS_WINDOW_S = 1.0  # over which NIS is averaged
 NORMAL_975 = 1.959964  # of the standard normal distribution

@@ -15,6 +15,7 @@ from sagewing.report.style import LABELS, SCENARIOS
 NEES_MEDIAN = 5.35
 NEES_BAND = (1.24, 14.45)
 MISSING = "–"
+FAR = 3.0  # times its goal, or that part of it
 CAPTION = (
     "RMSE of position and attitude over a flight, mean ± std over flights and noise draws; window: "
     "position RMSE in the middle 2 s; drift: position error at their end, median. In those 2 s, a "
@@ -149,8 +150,9 @@ def _column(column: Column, found: dict[str, list[dict[str, Any]]]) -> dict[str,
         if column.spread and len(v) > 1:
             text += f" ± {number(float(v.std()), column.digits)}"
         won = column.goal is not None and name in raced and texts[name] == best
-        too_small = bool(column.goal) and text.startswith("<")  # to tell how far from its goal
-        cells[name] = Cell(text, won and not too_small)
+        # The nearest of some that are all far from their goal is not good.
+        far = bool(column.goal) and _away(typical.get(name, 0.0), column.goal) > np.log(FAR)
+        cells[name] = Cell(text, won and not far)
     return cells
 
 
