@@ -77,12 +77,13 @@ def test_the_command_ends_with_a_table_a_word_and_a_card(logs, tmp_path, capsys,
     monkeypatch.setattr(own_training, "SCENARIOS", ("denial",))
     monkeypatch.setattr(own_training, "DRAWS", 1)
     out = tmp_path / "mine"
-    args = ["--epochs", "1", "--batch", "1", "--depth", "1", "--out", str(out)]
+    args = ["--epochs", "1", "--batch", "1", "--depth", "1", "--seeds", "2", "--out", str(out)]
     main(["train", "flight", "--data", *logs, *args, "--quiet"])
     said = capsys.readouterr().out
     assert "EKF, tuned, gated" in said
     assert "tuned, gated EKF" in said.splitlines()[-1]
-    made = read_card(out / "seed-0")["provenance"]
-    assert made["figures"]["flights"] == ["tuesday"]
-    assert {"ndr", "ekf-gated"} <= made["figures"].keys()
-    assert "other than those of the logs" in made["not_for"]
+    for seed in ("seed-0", "seed-1"):
+        made = read_card(out / seed)["provenance"]
+        assert made["figures"]["flights"] == ["tuesday"]
+        assert {"ndr", "ekf-gated"} <= made["figures"].keys()
+        assert "other than those of the logs" in made["not_for"]

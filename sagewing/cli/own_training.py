@@ -58,9 +58,9 @@ def tuned(setup: FlightTraining, data: Dataset, seed: int, folder: Path) -> Nois
 
 
 def judge(
-    data: Dataset, setup: FlightTraining, noise: str, learned: dict[str, Any], folders: list[Path]
+    data: Dataset, setup: FlightTraining, noise: str, learned: dict[str, Any], folder: Path
 ) -> None:
-    """Both filters on the flight that was kept aside: a table, the cards, and a plain word."""
+    """Both filters on the flight that was kept aside: a table, a plain word, and the card."""
     rows: list[dict[str, Any]] = []
     filters = (BASELINE, "ndr")
     with console.progress() as bar, resumable(bar):
@@ -88,10 +88,9 @@ def judge(
     for line in verdict(own, other):
         console.out.print(line, highlight=False, soft_wrap=True)
     about = {"flights": [f.name for f in data.test], "kept aside": True}
-    for folder in folders:
-        add_figures(folder, {**about, "ndr": own, BASELINE: other}, NOT_FOR)
-        said = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
-        console.err.print(f"{said} --policy {folder}", highlight=False, soft_wrap=True)
+    add_figures(folder, {**about, "ndr": own, BASELINE: other}, NOT_FOR)
+    said = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
+    console.err.print(f"{said} --policy {folder}", highlight=False, soft_wrap=True)
 
 
 def verdict(own: Figures, other: Figures) -> list[str]:
