@@ -16,7 +16,8 @@ The help of the command line, as `sagewing COMMAND --help` prints it. `python do
 writes this page, and a test compares it.
 
 A command prints its result on stdout and all else on stderr. It ends with 0, with 2 where it was
-given something wrong (a sentence says what), and with 1 where it was interrupted.
+given something wrong (a sentence says what), and with 1 where it was interrupted or could not
+write.
 """
 
 

@@ -322,3 +322,14 @@ def test_a_result_is_not_overwritten_without_force(name, tmp_path, capsys):
     assert refused.value.code == 2
     assert "--force" in capsys.readouterr().err
     assert (tmp_path / "result.json").read_text() == "mine"
+
+
+def test_a_full_disk_is_a_sentence_and_exit_code_1(monkeypatch, capsys):
+    def full(self):
+        raise OSError(28, "No space left on device", "out/demo/result.json")
+
+    monkeypatch.setattr(demo.Demo, "__call__", full)
+    with pytest.raises(SystemExit) as ended:
+        main(["demo"])
+    assert ended.value.code == 1
+    assert "out/demo/result.json: No space left on device." in capsys.readouterr().err

@@ -35,6 +35,9 @@ def main(args: list[str] | None = None) -> None:
     except InputError as error:
         console.error(str(error))
         sys.exit(2)
+    except OSError as error:  # a full disk, a folder that went away
+        console.error(f"{error.filename or name}: {error.strerror or error}.")
+        sys.exit(1)
     except KeyboardInterrupt:
         console.interrupted(INTERRUPTED)
 

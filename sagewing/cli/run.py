@@ -60,7 +60,7 @@ class Run:
 
     def __call__(self) -> None:
         """Run it."""
-        filters = self.filter.split(",")
+        filters = [name.strip() for name in self.filter.split(",")]
         check_filters(filters)
         outages = windows(self.outage)
         console.check_places(self.out, self.json)
