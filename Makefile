@@ -7,7 +7,7 @@ OUT ?= out/demo
 .PHONY: demo test lint types unit unit-first unit-second docs five-minutes bench lock clean
 
 demo: .venv/installed
-	$(BIN)/sagewing demo --out $(OUT)
+	$(BIN)/sagewing demo --out $(OUT) --force
 
 test: lint types unit
 

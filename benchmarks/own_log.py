@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "flight.ulg"
         made = log_files.with_noise(log_files.flown(seconds, 1000.0, 100.0))
-        path.write_bytes(log_files.px4(made))
+        path.write_bytes(log_files.ulog_bytes(log_files.px4(made)))
         rows = int(1000 * seconds)
         for again in ("compiling", "compiled"):
             command = [sys.executable, "-m", "sagewing", "run", path, "--filter", FILTERS]

@@ -3,8 +3,6 @@
 import contextlib
 import io
 import os
-import re
-import textwrap
 from pathlib import Path
 
 from sagewing.cli.commands import COMMANDS
@@ -18,7 +16,8 @@ The help of the command line, as `sagewing COMMAND --help` prints it. `python do
 writes this page, and a test compares it.
 
 A command prints its result on stdout and all else on stderr. It ends with 0, with 2 where it was
-given something wrong (a sentence says what), and with 1 where it was interrupted.
+given something wrong (a sentence says what), and with 1 where it was interrupted or could not
+write.
 """
 
 
@@ -34,22 +33,7 @@ def help_of(command: list[str]) -> str:
         os.environ.pop("COLUMNS")
         if width is not None:
             os.environ["COLUMNS"] = width
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue())
-    return "\n\n".join(_wrapped(part) for part in plain.strip().split("\n\n"))
-
-
-def _wrapped(part: str) -> str:
-    """The lists have their width; usage and description do not."""
-    lines = [line.rstrip() for line in part.splitlines()]
-    if max(map(len, lines), default=0) <= COLUMNS:
-        return "\n".join(lines)
-    return textwrap.fill(
-        " ".join(lines),
-        COLUMNS,
-        subsequent_indent=" " * 8 if part.startswith("usage:") else "",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return printed.getvalue().strip()
 
 
 def page() -> str:

@@ -13,7 +13,7 @@ import pytest
 
 import sagewing as sw
 from sagewing.bench.chaos import FILTERS, build
-from sagewing.cli import demo, train_flight
+from sagewing.cli import console, demo, fitting, train_flight
 from sagewing.cli.commands import COMMANDS, GROUPS
 from sagewing.cli.main import main
 from sagewing.flights import dataset
@@ -161,7 +161,7 @@ def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(t
         (["train", "chaos", "--depth", "0"], "depth must lie in 1..64; got 0"),
         (["train", "chaos", "--bounds", "2", "3"], "low <= 1 <= high"),
         (["train", "flight", "--blackouts", "1.5"], "--blackouts must lie in 0..1; got 1.5"),
-        (["train", "flight", "--data", "smi"], "takes 'sim', a folder of .npz flights or your own"),
+        (["train", "flight", "--data", "smi"], "or logs; there is nothing at smi"),
         (["train", "flight", "--filter", "ndr-paper", "--nominal", "x"], "go with --filter ndr"),
         (["tune", "flight", "--steps", "0"], "--steps must be at least 1"),
         (["demo", "--seeds", "0"], "--seeds must be at least 1"),
@@ -200,11 +200,14 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_computed(t
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_shows_an_example(name, capsys):
+def test_every_command_shows_an_example_in_80_columns(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as exit:
         main([*name.split(), "--help"])
     assert exit.value.code == 0
-    assert f"Example: sagewing {name}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"Example: sagewing {name}" in said
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_the_first_screen_names_every_command_in_80_columns_without_JAX():
@@ -278,3 +281,55 @@ def test_the_short_name_of_a_shipped_policy_and_an_unknown_one():
         sw.Policy.pretrained("choas")
     with pytest.raises(sw.InputError, match="Q0 and R0 say n_x = 4"):
         sw.NDRSageHusa(sw.models.ConstantVelocity(), [0.1] * 4, [1.0] * 2, policy)
+
+
+def test_without_a_terminal_a_long_command_says_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.0)
+    with console.progress() as bar:
+        task = bar.add_task("flying", total=3, note="")
+        bar.update(task, advance=1, note="a circle")
+        bar.update(task, advance=1, note="a helix")
+    said = capsys.readouterr().err
+    assert re.search(r"^flying 2 of 3, .*a helix$", said, re.M)
+
+
+def test_ctrl_c_ends_with_a_sentence_and_exit_code_1(monkeypatch, capsys):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(demo.Demo, "__call__", interrupt)
+    monkeypatch.setattr("os._exit", leave)
+    with pytest.raises(SystemExit) as ended:
+        main(["demo"])
+    assert ended.value.code == 1
+    assert "the same command begins again" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(SystemExit) as ended, console.progress() as bar, fitting.resumable(bar):
+        raise KeyboardInterrupt
+    assert ended.value.code == 1
+    assert "--resume goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["demo", "bench flight", "bench chaos", "bench transfer", "bench latency", "fly"]
+)
+def test_a_result_is_not_overwritten_without_force(name, tmp_path, capsys):
+    (tmp_path / "result.json").write_text("mine")
+    with pytest.raises(SystemExit) as refused:
+        main([*name.split(), "--out", str(tmp_path)])
+    assert refused.value.code == 2
+    assert "--force" in capsys.readouterr().err
+    assert (tmp_path / "result.json").read_text() == "mine"
+
+
+def test_a_full_disk_is_a_sentence_and_exit_code_1(monkeypatch, capsys):
+    def full(self):
+        raise OSError(28, "No space left on device", "out/demo/result.json")
+
+    monkeypatch.setattr(demo.Demo, "__call__", full)
+    with pytest.raises(SystemExit) as ended:
+        main(["demo"])
+    assert ended.value.code == 1
+    assert "out/demo/result.json: No space left on device." in capsys.readouterr().err

@@ -201,6 +201,7 @@ def test_a_matrix_and_its_quaternion_are_one_rotation():
 def test_what_is_no_log_is_refused_with_what_is(tmp_path):
     picture = tmp_path / "picture.bag"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
-    for path, why in ((picture, "no log that we know"), (tmp_path / "none", "There is no log")):
-        with pytest.raises(sw.InputError, match=f"{why}.*ULog.*ROS 1 bag.*EuRoC.*npz"):
-            read_log(path)
+    with pytest.raises(sw.InputError, match=r"no log that we know.*ULog.*ROS 1 bag.*EuRoC.*npz"):
+        read_log(picture)
+    with pytest.raises(sw.InputError, match=r"There is no log at .*none\.$"):
+        read_log(tmp_path / "none")

@@ -7,21 +7,35 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from log_files import attitude_at, flown, position_at, px4, ulog_bytes, with_noise
+from log_files import (
+    attitude_at,
+    flown,
+    ned,
+    ned_attitude,
+    position_at,
+    px4,
+    ulog_bytes,
+    with_noise,
+)
 
 import sagewing as sw
 from sagewing.bench.own import run_own
 from sagewing.bench.own_filters import noise_of
 from sagewing.bench.own_scores import Innovations, whiteness
 from sagewing.cli import main as cli
+from sagewing.cli.inspect import _said
 from sagewing.cli.weights import flight_weights
 from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
+from sagewing.flights.columns import read_map
 from sagewing.flights.flight import Pose
 from sagewing.flights.log import Log
 from sagewing.flights.repair import Signal
 from sagewing.flights.rotate import conjugate, multiply, rotate
+from sagewing.flights.survey import survey
 from sagewing.flights.timeline import timeline
 from sagewing.flights.tum import tum
+from sagewing.report import page_table
+from sagewing.report.own import caption
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 FILTERS = ("ekf", "ndr")
@@ -242,6 +256,8 @@ def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path,
     run_command(*given, "--json", tmp_path / "copy.json", "--quiet")
     said = capsys.readouterr()
     assert "NDR-SHKF" in said.out
+    assert "1 is consistent" in " ".join(said.out.split())
+    assert max(map(len, said.out.splitlines())) <= 80
     assert said.err == ""
     result = json.loads((out / "result.json").read_text())
     assert (result["schema"], result["command"]) == (1, "run")
@@ -250,6 +266,8 @@ def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path,
     assert "NDR-SHKF" in (out / "report.html").read_text()
     rows = np.loadtxt(out / "ndr.tum")
     np.testing.assert_allclose(rows[:, 1:4], position_at(rows[:, 0] - 100.0), atol=0.5)
+    run_command("report", out / "result.json", "--out", tmp_path / "again.html", "--quiet")
+    assert (tmp_path / "again.html").read_bytes() == (out / "report.html").read_bytes()
     before = (out / "ekf.tum").read_bytes()
     with pytest.raises(SystemExit) as refused:
         run_command(*given)
@@ -264,6 +282,7 @@ def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path,
         (("--filter", "ekf,magic"), "no filter 'magic'; known: ekf"),
         (("--outage", "5"), "--outage takes T0:T1"),
         (("--outage", "90:95"), "not within the log, which lasts 5"),
+        (("--outage", "3:2"), "ends before it begins"),
         (("--map", "nowhere.toml"), "no map at nowhere.toml"),
         (("--policy", "flight-real-good-ekf-tuned"), "of the kind ndr"),
     ],
@@ -294,7 +313,7 @@ def test_inspect_drafts_a_map_that_run_can_use(tmp_path, flight, capsys):
     run_command("inspect", tmp_path, "--write-map", drafted, "--json", tmp_path / "seen.json")
     said = capsys.readouterr()
     assert "gyroscope" in said.out
-    assert "ms late" in said.out
+    assert "clock agrees with the IMU's" in said.out
     assert '"[bold]imu.csv"' in drafted.read_text()
     out = tmp_path / "out"
     run_command("run", tmp_path, "--map", drafted, "--filter", "ekf", "--out", out, "--quiet")
@@ -302,6 +321,52 @@ def test_inspect_drafts_a_map_that_run_can_use(tmp_path, flight, capsys):
     with pytest.raises(SystemExit):
         run_command("inspect", tmp_path, "--write-map", drafted)
     assert "would be overwritten" in " ".join(capsys.readouterr().err.split())
+
+
+def test_inspect_leaves_gaps_to_fill_in_where_it_recognises_nothing(tmp_path, flight, capsys):
+    table = np.column_stack([flight.imu_t, flight.acc, flight.gyro])[:50]
+    log, drafted = tmp_path / "log.csv", tmp_path / "map.toml"
+    np.savetxt(log, table, delimiter=",", header="Zeit,b1,b2,b3,k1,k2,k3", comments="")
+    run_command("inspect", log, "--write-map", drafted)
+    text = drafted.read_text()
+    assert all(f"log.csv: {name}, " in text for name in ("Zeit", "b1", "k3"))
+    assert read_map(drafted).imu.gyro == read_map(drafted).pose.position == ("?",) * 3
+    assert "map.toml where it has question marks" in " ".join(capsys.readouterr().err.split())
+    log.write_text("Dear all,\nhere is the flight.\n")
+    with pytest.raises(SystemExit):
+        run_command("inspect", log)
+    assert "no columns of numbers" in capsys.readouterr().err
+
+
+def test_a_late_and_an_early_clock_are_told_apart(flight):
+    for late, said in ((0.02, "20 ms late"), (-0.02, "20 ms early"), (0.0, "agrees with")):
+        log = log_of(flight._replace(pose_t=flight.pose_t + late))
+        assert said in " ".join(_said(survey(log)))
+
+
+def test_a_pose_of_other_axes_than_the_imu_is_warned_of(flight):
+    def warned(log):
+        found = survey(log).doubts, timeline(log).notes
+        assert any("WARNING" in note for note in found[0]) == any("WARN" in n for n in found[1])
+        return " ".join(found[1])
+
+    assert "WARNING" not in warned(log_of(flight))
+    log = log_of(flight)
+    log.quaternion = log.quaternion._replace(value=flight.quaternion[:, [1, 2, 3, 0]])
+    assert "do not turn about the same axes" in warned(log)
+    log = log_of(flight)
+    log.acc, log.gyro = (s._replace(value=s.value * [1, -1, -1]) for s in (log.acc, log.gyro))
+    log.position = log.position._replace(value=ned(flight.position))
+    log.quaternion = log.quaternion._replace(value=ned_attitude(flight.quaternion))
+    assert 'frame = "ned"' in warned(log)
+
+
+def test_the_vehicles_own_row_says_that_nothing_was_hidden_from_it():
+    rows = [{"filter": "ekf", "window_pos_rmse_m": 0.5, "drift_m": 1.0, "nis_mean": 1e-4}]
+    rows += [{"filter": "onboard", "window_pos_rmse_m": 0.1, "drift_m": 0.1}]
+    assert "no pose was hidden" in caption(rows)
+    assert "no pose was hidden" in page_table.caption(rows)[0]
+    assert "hidden" not in caption([{"filter": "ekf", "nis_mean": 6.0}])
 
 
 def test_the_new_commands_show_an_example(capsys):

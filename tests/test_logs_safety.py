@@ -256,3 +256,13 @@ def test_a_zip_that_is_no_npz_is_refused(tmp_path):
     with pytest.raises(sw.InputError, match="not a readable"):
         read_log(path)
     assert {p.name for p in tmp_path.iterdir()} == {"odd.npz"}
+
+
+def test_a_cut_off_archive_and_a_pipe_are_refused_at_once(tmp_path):
+    np.savez(tmp_path / "whole.npz", imu_t=np.arange(100.0))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name, why in (("cut.npz", "cut off or damaged"), ("pipe.csv", "neither a file nor")):
+        with pytest.raises(sw.InputError, match=why):
+            read_log(tmp_path / name)

@@ -203,3 +203,13 @@ def test_a_late_clock_is_found(late):
 
 def test_the_made_up_flight_obeys_its_own_gravity():
     assert np.median(np.linalg.norm(FLIGHT.acc, axis=1)) == pytest.approx(G[2], rel=0.1)
+
+
+def test_gx_is_a_gyroscope_and_a_vehicle_may_stand_still(tmp_path):
+    rows = np.zeros((200, 10))
+    rows[:, 0], rows[:, 3] = 0.01 * np.arange(200), 9.81
+    head = "time,ax,ay,az,gx,gy,gz,x,y,z"
+    np.savetxt(tmp_path / "log.csv", rows, delimiter=",", header=head, comments="")
+    log = read_log(tmp_path / "log.csv")
+    assert (log.gyro.value == 0.0).all()
+    assert len(log.position.t) == 200

@@ -2,10 +2,13 @@
 
 import shutil
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from scenes import ROWS, circle
 
+from sagewing.flights.flight import Pose
 from sagewing.report.flight_page import flight_page
 
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -207,3 +210,35 @@ def test_paper_is_light_whatever_the_screen_is(opened):
     opened.execute_script("window.dispatchEvent(new Event('afterprint'))")
     assert max(opened.execute_script(corner)[:3]) < 80
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+COLOURED = """
+    const c = document.querySelectorAll("#pose canvas")[0];
+    const rows = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+    const strong = (first) => {
+      for (let x = first; x < first + 5; x++) {
+        for (let y = 0; y < c.height; y++) {
+          const [r, g, b] = rows.subarray(4 * (y * c.width + x), 4 * (y * c.width + x) + 3);
+          if (Math.max(r, g, b) - Math.min(r, g, b) > 90) return true;
+        }
+      }
+      return false;
+    };
+    return [0.2, 0.45, 0.6, 0.75, 0.9].map((share) => strong(Math.round(share * c.width)));
+"""
+
+
+def test_a_truth_that_is_known_in_the_outage_alone_does_not_cut_the_rest(browser, tmp_path):
+    whole = circle()
+    inside = (whole.t >= 4.0) & (whole.t <= 4.3)
+    poses = (whole.truth.position, whole.truth.quaternion)
+    known = Pose(*(np.where(inside[:, None], a, np.nan) for a in poses))
+    page = tmp_path / "report.html"
+    page.write_text(flight_page(replace(whole, truth=known), ROWS, "A circle", "footer"))
+    screen(browser, 1366, 2600)
+    for opened in visited(browser, page):
+        assert opened.execute_script(COLOURED) == [True] * 5
+        names = opened.execute_script(
+            "return [...document.querySelectorAll('#legend .label')].map(n => n.textContent)"
+        )
+        assert names[0] == "hidden pose"

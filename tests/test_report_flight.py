@@ -245,3 +245,25 @@ def test_recorded_flights_are_cut_to_the_air(tmp_path):
         assert kept.motors is not None
         assert kept.motors.min() > 0.1
         assert kept.position[:, 2].min() > 0.1
+
+
+def test_what_is_small_is_not_shown_as_zero():
+    assert [flight.number(v, 2) for v in (0.0, 0.004, 0.006, 1.0, None)] == [
+        "0.00",
+        "<0.01",
+        "0.01",
+        "1.00",
+        "–",
+    ]
+
+
+def test_no_nis_is_called_the_best_where_all_are_far_from_their_expectation():
+    def bold(*ratios):
+        rows = [
+            {"filter": name, "nis_mean": 6.0 * ratio, "nis_expected": 6.0}
+            for name, ratio in zip(("ekf", "ndr"), ratios, strict=True)
+        ]
+        return page_table.html(rows).count("<b>")
+
+    assert bold(0.5, 0.1) == 1
+    assert bold(0.02, 0.001) == 0

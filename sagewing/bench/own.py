@@ -114,7 +114,9 @@ def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
     """Which steps they hide; one that hides nothing is refused."""
     last = float(line.t[-1])
     for start, stop in outages:
-        if not 0.0 <= start < stop or start >= last:
+        if not start < stop:
+            raise InputError(f"--outage {start:g}:{stop:g} ends before it begins.")
+        if not 0.0 <= start < last:
             raise InputError(
                 f"--outage {start:g}:{stop:g} is not within the log, which lasts {last:.1f} s; "
                 "give seconds from its first pose, such as 10:12."

@@ -39,6 +39,8 @@ class BenchChaos:
     """draws the records; no shipped filter was trained on this stream"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -46,6 +48,7 @@ class BenchChaos:
         """Run it."""
         console.at_least_one(self, "runs", "steps")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         filters, systems = self.filters.split(","), self.systems.split(",")
         check_names(filters, systems)
         protocol = protocol_named(self.protocol)

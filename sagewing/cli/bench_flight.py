@@ -50,6 +50,8 @@ class BenchFlight:
     """draws the noise and the simulated flights; no shipped filter was trained on these"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -57,6 +59,7 @@ class BenchFlight:
         """Run it."""
         console.at_least_one(self, "seeds")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         filters, scenarios = self.filters.split(","), self.scenarios.split(",")
         check_names(filters, scenarios)
         kind = "sim" if self.data == SIM else "real"

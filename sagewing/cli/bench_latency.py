@@ -47,6 +47,8 @@ class BenchLatency:
     """how many steps are timed"""
     seed: int = 0
     """draws the measurements"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -54,6 +56,7 @@ class BenchLatency:
         """Run it."""
         console.at_least_one(self, "steps")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         filters, backends = self.filters.split(","), self.backends.split(",")
         for backend in backends:
             if backend not in BACKENDS:

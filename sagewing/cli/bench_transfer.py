@@ -53,6 +53,8 @@ class BenchTransfer:
     """draws of noise for each of the three flights"""
     seed: int = 0
     """draws the records and the flights; no shipped policy was trained on these"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -60,6 +62,7 @@ class BenchTransfer:
         """Run it."""
         console.at_least_one(self, "runs", "steps", "seeds")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         systems = self.systems.split(",")
         protocol = protocol_named(self.protocol)
         policy = Policy.load(folder_of(self.policy))

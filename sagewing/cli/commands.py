@@ -1,5 +1,6 @@
 """Every command, where it lives, and what it does in a line."""
 
+import textwrap
 from typing import NamedTuple
 
 
@@ -63,3 +64,21 @@ def screen(group: str | None = None) -> str:
 
 def _lines(names: tuple[str, ...] | list[str]) -> list[str]:
     return [f"  {name:<15} {COMMANDS[name].line}" for name in names]
+
+
+def wrapped(help: str, width: int) -> str:
+    """A command's help, no wider than this: the parser wraps its lists, and not its prose."""
+    return "\n\n".join(_paragraph(part, width) for part in help.strip().split("\n\n"))
+
+
+def _paragraph(part: str, width: int) -> str:
+    lines = [line.rstrip() for line in part.splitlines()]
+    if max(map(len, lines), default=0) <= width:
+        return "\n".join(lines)
+    return textwrap.fill(
+        " ".join(lines),
+        width,
+        subsequent_indent=" " * 8 if part.startswith("usage:") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

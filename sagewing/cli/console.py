@@ -1,11 +1,13 @@
 """What the terminal shows: results on stdout, progress and errors on stderr."""
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +15,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -25,10 +28,31 @@ err = Console(stderr=True)
 SECONDS_BETWEEN_LINES = 20.0
 
 
+class Bar(Progress):
+    """A progress bar; where there is no terminal to draw it in, a line now and then."""
+
+    last_line = 0.0
+
+    def update(self, task_id: TaskID, **changed: Any) -> None:
+        """What was done; the line has what the bar has."""
+        super().update(task_id, **changed)
+        now = time.monotonic()
+        self.last_line = self.last_line or now
+        if err.is_terminal or now - self.last_line < SECONDS_BETWEEN_LINES:
+            return
+        self.last_line = now
+        task = self.tasks[task_id]
+        said = [f"{task.description} {task.completed:g} of {task.total:g}"]
+        if task.time_remaining is not None:
+            said.append(f"{timedelta(seconds=round(task.time_remaining))} left")
+        line = ", ".join([*said, task.fields["note"]])
+        err.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Iterator[Bar]:
     """A progress bar with the time left; it leaves stdout alone."""
-    with Progress(
+    with Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -55,17 +79,12 @@ def error(text: str) -> None:
     err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
-class Log:
-    """Progress where there is no terminal to draw a bar in: a line now and then."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, line: str) -> None:
-        """Print it, if the last line is old enough."""
-        if not err.is_terminal and time.monotonic() - self._last > SECONDS_BETWEEN_LINES:
-            err.print(line, highlight=False, markup=False, soft_wrap=True)
-            self._last = time.monotonic()
+def interrupted(text: str) -> NoReturn:
+    """End at once, with exit code 1: JAX, still computing, crashes where Python takes its leave."""
+    err.print(text, highlight=False, soft_wrap=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def at_least_one(command: Any, *options: str) -> None:
@@ -91,9 +110,8 @@ def check_absent(paths: Iterable[Path | None], force: bool) -> None:
     """Refuse, before anything is computed, to replace what is there."""
     there = [str(path) for path in paths if path is not None and path.exists()]
     if there and not force:
-        raise InputError(
-            f"{', '.join(there)} would be overwritten; give another place, or --force."
-        )
+        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        raise InputError(f"{there[0]}{more} would be overwritten; give another place, or --force.")
 
 
 def notes(lines: Sequence[str]) -> None:

@@ -31,6 +31,8 @@ class Demo:
     """draws of the noise for each flight"""
     seed: int = 0
     """draws flights and noise; no shipped filter was trained on these"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -38,6 +40,7 @@ class Demo:
         """Run it."""
         console.at_least_one(self, "seeds")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         learned = flight_weights(FILTERS, SIM, NOISE, ())
         with console.err.status("preparing the flights"):
             data = load(SIM, self.seed, parts=("test",))

@@ -1,7 +1,7 @@
 """What `sagewing train` and `sagewing tune` share: a training with a progress bar and a result."""
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,16 @@ from sagewing.cli import console
 from sagewing.policy import Noise
 from sagewing.train import Progress
 from sagewing.train.loop import Trained
+
+
+@contextmanager
+def resumable(bar: console.Bar) -> Iterator[None]:
+    """Ctrl-C in here loses nothing that --resume does not bring back."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        bar.stop()
+        console.interrupted("Interrupted: the same command with --resume goes on.")
 
 
 def fit(
@@ -25,20 +35,14 @@ def fit(
     seeds, epochs = settings["seeds"], settings["schedule"]["epochs"]
     with console.progress() as bar:
         task = bar.add_task("epochs", total=epochs, note="compiling")
-        log = console.Log()
 
         def report(p: Progress) -> None:
             skipped = f", {p.skipped} updates skipped" if p.skipped else ""
             note = f"loss {p.loss:.4f}{skipped}"
             bar.update(task, completed=p.epoch, note=note)
-            log(f"epoch {p.epoch} of {epochs}: {note}")
 
-        try:
+        with resumable(bar):
             trained = train(report)
-        except KeyboardInterrupt:
-            bar.stop()
-            console.err.print("Interrupted: the same command with --resume goes on.")
-            sys.exit(1)
     rows = []
     losses = np.asarray(trained.losses)
     for seed, learned, loss, skipped in zip(

@@ -47,6 +47,8 @@ class Fly:
     """draws the vehicle, the wind and the noise"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -59,6 +61,7 @@ class Fly:
         if not 0.0 <= self.blackout <= 8.0:
             raise InputError(f"--blackout must lie in 0..8 seconds; got {self.blackout:g}.")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         learned = flight_weights(filters, SIM, self.noise, self.weights)
         missions: list[list[Flown]] = []
         with console.progress() as bar:

@@ -13,11 +13,37 @@ from sagewing.files import write_atomically
 from sagewing.flights.columns import Map, read_map
 from sagewing.flights.draft import draft
 from sagewing.flights.read import is_table, read_log, tables_of
-from sagewing.flights.survey import Survey, columns, survey
+from sagewing.flights.survey import Column, Survey, columns, survey
+from sagewing.flights.tables import Table
 from sagewing.report import own
 
 # A smaller delay is not worth a line in a map.
 SHORTEST_DELAY_S = 0.002
+NEEDS_NONE = (
+    "# This format needs no map. One may name a topic ([imu] topic, [pose] topic), and set\n"
+    "# delay_ms, position_std and attitude_std of [pose].\n"
+)
+# The lines of a map that nothing in the table suggested.
+GAPS = {
+    "imu": """\
+[imu]
+time = "?"
+time_unit = "s"        # s, ms, us, ns
+acc = ["?", "?", "?"]
+acc_unit = "m/s^2"     # or g
+gyro = ["?", "?", "?"]
+gyro_unit = "rad/s"    # or deg/s
+""",
+    "pose": """\
+[pose]
+time = "?"
+time_unit = "s"
+position = ["?", "?", "?"]
+position_unit = "m"    # m, cm, mm
+# quaternion = ["w", "x", "y", "z"], or euler = ["roll", "pitch", "yaw"] and euler_unit = "deg"
+# gps = ["latitude", "longitude", "altitude"] in place of position
+""",
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +56,7 @@ class Inspect:
     Example: sagewing inspect flight.csv --write-map map.toml
     """
 
-    log: Annotated[Path, tyro.conf.Positional]
+    log: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     """the log: a file or a folder"""
     map: Path | None = None
     """a TOML file that names columns or topics"""
@@ -48,62 +74,88 @@ class Inspect:
         console.check_absent((self.write_map, self.json), self.force)
         by = None if self.map is None else read_map(self.map)
         lacks: list[str] = []
-        if by is None and self.log.exists() and is_table(self.log):
-            by, lacks = draft(tables_of(self.log))
-        rows = self._columns(lacks) if lacks else self._signals(by)
-        drafted, found, hints = rows
+        tables = tables_of(self.log) if self.log.exists() and is_table(self.log) else None
+        if by is None and tables is not None:
+            by, lacks = draft(tables)
+        if lacks and tables is not None:
+            found, text = self._columns(tables, by or Map(), lacks)
+        else:
+            found, text = self._signals(by, tables is not None)
         if self.write_map is not None:
-            text = f"# Drafted from {self.log.name}; check it.\n"
-            text += "".join(f"# {line}\n" for line in (*(f"Missing: {w}" for w in lacks), *hints))
+            text = f"# Drafted from {self.log.name}; check it.\n{text}"
             self.write_map.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.write_map, (text + (drafted or by or Map()).toml()).encode())
+            write_atomically(self.write_map, text.encode())
             said = f"Written: {self.write_map}"
             console.err.print(said, highlight=False, markup=False, soft_wrap=True)
         if self.json is not None:
             settings = {"log": str(self.log), "map": str(self.map) if self.map else None}
             BenchResult("inspect", settings, 0, found).write(self.json)
 
-    def _columns(self, lacks: list[str]) -> tuple[Map | None, list[dict], list[str]]:
-        """A table that needs a map first."""
-        seen = columns(tables_of(self.log))
+    def _columns(self, tables: list[Table], by: Map, lacks: list[str]) -> tuple[list[dict], str]:
+        """A table that needs a map first: what it has, and the map with gaps to fill."""
+        seen = columns(tables)
+        if not seen:
+            raise InputError(f"{self.log} has no columns of numbers: it is no log.")
         console.out.print(own.columns(seen))
+        console.out.print("By the first rows; step: the median between rows.", highlight=False)
         console.notes([f"not recognised: {what}" for what in lacks])
         if self.write_map is None:
             raise InputError(
                 f"{self.log} needs a map; draft one: sagewing inspect {self.log} "
                 "--write-map map.toml."
             )
-        return None, [column._asdict() for column in seen], []
+        console.notes([f"complete {self.write_map} where it has question marks"])
+        return [column._asdict() for column in seen], _to_fill_in(by, seen, lacks)
 
-    def _signals(self, by: Map | None) -> tuple[Map, list[dict], list[str]]:
-        log = read_log(self.log, by)
-        found = survey(log)
+    def _signals(self, by: Map | None, is_table: bool) -> tuple[list[dict], str]:
+        with console.err.status("reading the log"):
+            log = read_log(self.log, by)
+            found = survey(log)
         console.out.print(f"{log.format}: {log.name}", highlight=False, markup=False)
         console.out.print(own.contents(found.signals))
-        for line in _said(found):
-            console.out.print(line, highlight=False, markup=False, soft_wrap=True)
+        for line in (*own.sources(found.signals), *_said(found)):
+            console.out.print(line, highlight=False, markup=False)
         console.notes([*log.notes, *found.doubts])
-        rows = [seen._asdict() for seen in found.signals]
-        return _with_delay(by or Map(), found), rows, _hints(found)
+        text = _with_delay(by or Map(), found).toml()
+        if not is_table and by is None:
+            text = text.replace('frame = "enu"\n', NEEDS_NONE)
+        return [seen._asdict() for seen in found.signals], _hints(found) + text
 
 
 def _said(found: Survey) -> list[str]:
     lines = []
     if found.offset is not None:
-        how = "" if found.offset.credible else ", which is too little to act on"
-        lines.append(
-            f"The pose's clock is {1e3 * found.offset.late_s:+.0f} ms late against the IMU's "
-            f"(correlation {found.offset.correlation:.2f}{how})."
-        )
+        late, like = 1e3 * found.offset.late_s, f"correlation {found.offset.correlation:.2f}"
+        if not found.offset.credible:
+            lines.append(f"Whether the pose's clock is late cannot be told ({like}).")
+        elif abs(late) < 1e3 * SHORTEST_DELAY_S:
+            lines.append(f"The pose's clock agrees with the IMU's ({like}).")
+        else:
+            way = "late" if late > 0.0 else "early"
+            lines.append(f"The pose's clock is {abs(late):.0f} ms {way} ({like}).")
     if found.position_noise_m is not None:
         lines.append(f"The position's white noise is about {found.position_noise_m:.2g} m.")
     return lines
 
 
-def _hints(found: Survey) -> list[str]:
+def _hints(found: Survey) -> str:
     """What the user may want to write into the map."""
     noise = found.position_noise_m
-    return [] if noise is None else [f"[pose] position_std = {noise:.2g}  # its white noise alone"]
+    return (
+        "" if noise is None else f"# [pose] position_std = {noise:.2g}  # its white noise alone\n"
+    )
+
+
+def _to_fill_in(by: Map, seen: list[Column], lacks: list[str]) -> str:
+    """What was recognised, and the lines that are missing, with what there is to choose from."""
+    lines = [f"# Missing: {what}" for what in lacks]
+    lines += ["#", "# Columns: name, range in the first rows, step between rows"]
+    lines += [f"#   {c.file}: {c.name}, {own.spanned(c)}, {own.step_of(c)}" for c in seen]
+    gaps = [GAPS["imu"]] if not by.imu.acc else []
+    gaps += [GAPS["pose"]] if not (by.pose.position or by.pose.gps) else []
+    if len({column.file for column in seen}) > 1:
+        gaps = [gap.replace("]\n", ']\nfile = "?"\n', 1) for gap in gaps]
+    return "\n".join(["\n".join(lines), by.toml(), *gaps])
 
 
 def _with_delay(by: Map, found: Survey) -> Map:

@@ -1,33 +1,60 @@
 """The command line: `sagewing COMMAND`. Only the module of the command is imported."""
 
+import io
+import os
+import shutil
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from typing import Any, NoReturn
 
-from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen
+from sagewing.cli.commands import COMMANDS, GROUPS, Entry, screen, wrapped
 from sagewing.errors import InputError
 
 QUIET = "--quiet"  # of every command
+INTERRUPTED = "Interrupted: nothing is half-written, and the same command begins again."
 
 
 def main(args: list[str] | None = None) -> None:
     """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args
     entry, name, rest = _chosen(words)
-    from sagewing.cli import console
-    from sagewing.compilations import remember_compilations
+    # XLA's advice to report a slow compilation is not for our users; errors are exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with _ended_at_once():
+        from sagewing.cli import console
+        from sagewing.compilations import remember_compilations
 
-    command = _parsed(entry, name, [word for word in rest if word != QUIET])
-    remember_compilations()
+        command = _parsed(entry, name, [word for word in rest if word != QUIET])
+        remember_compilations()
     try:
         with console.silenced(QUIET in rest):
             command()
     except InputError as error:
         console.error(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
-        console.err.print("Interrupted.")
+    except OSError as error:  # a full disk, a folder that went away
+        console.error(f"{error.filename or name}: {error.strerror or error}.")
         sys.exit(1)
+    except KeyboardInterrupt:
+        console.interrupted(INTERRUPTED)
+
+
+@contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Ctrl-C while modules are imported, which do not bear an exception there."""
+
+    def end(*_: Any) -> NoReturn:
+        print(INTERRUPTED, file=sys.stderr, flush=True)
+        os._exit(1)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _chosen(words: list[str]) -> tuple[Entry, str, list[str]]:
@@ -62,10 +89,19 @@ def _end(text: str, code: int) -> NoReturn:
 def _parsed(entry: Entry, name: str, rest: list[str]) -> Any:
     import tyro
 
+    from sagewing.cli import console
+
     module, _, kind = entry.place.partition(":")
-    return tyro.cli(
-        getattr(import_module(f"sagewing.cli.{module}"), kind),
-        prog=f"sagewing {name}",
-        args=rest,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
-    )
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            return tyro.cli(
+                getattr(import_module(f"sagewing.cli.{module}"), kind),
+                prog=f"sagewing {name}",
+                args=rest,
+                config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+            )
+    finally:
+        if printed.getvalue():
+            text = wrapped(printed.getvalue(), shutil.get_terminal_size().columns)
+            console.out.print(text, markup=False, highlight=False, soft_wrap=True)

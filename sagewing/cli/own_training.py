@@ -8,6 +8,7 @@ from sagewing.bench.card import Figures, add_figures, figures
 from sagewing.bench.flight import NOISE, compare
 from sagewing.bench.result import commit, versions
 from sagewing.cli import console
+from sagewing.cli.fitting import resumable
 from sagewing.flights.dataset import Dataset
 from sagewing.policy import Noise
 from sagewing.report import flight
@@ -57,28 +58,39 @@ def tuned(setup: FlightTraining, data: Dataset, seed: int, folder: Path) -> Nois
 
 
 def judge(
-    data: Dataset, setup: FlightTraining, noise: str, learned: dict[str, Any], folders: list[Path]
+    data: Dataset, setup: FlightTraining, noise: str, learned: dict[str, Any], folder: Path
 ) -> None:
-    """Both filters on the flight that was kept aside: a table, the cards, and a plain word."""
+    """Both filters on the flight that was kept aside: a table, a plain word, and the card."""
     rows: list[dict[str, Any]] = []
-    for scenario in SCENARIOS:
-        made = compare(
-            scenario,
-            data.test,
-            filters=(BASELINE, "ndr"),
-            learned=learned,
-            vehicle=setup.vehicle,
-            without_pose=setup.without_pose,
-            noise=NOISE[noise],
-            seeds=DRAWS,
-        )
-        rows += made.rows
+    filters = (BASELINE, "ndr")
+    with console.progress() as bar, resumable(bar):
+        total = len(SCENARIOS) * len(filters)
+        task = bar.add_task("comparing", total=total, note="compiling")
+        for scenario in SCENARIOS:
+
+            def report(name: str, scenario: str = scenario) -> None:
+                bar.update(task, advance=1, note=f"{scenario}, {name}")
+
+            made = compare(
+                scenario,
+                data.test,
+                filters=filters,
+                learned=learned,
+                vehicle=setup.vehicle,
+                without_pose=setup.without_pose,
+                noise=NOISE[noise],
+                seeds=DRAWS,
+                report=report,
+            )
+            rows += made.rows
     console.out.print(flight.table(rows))
     own, other = figures(rows, "ndr"), figures(rows, BASELINE)
+    for line in verdict(own, other):
+        console.out.print(line, highlight=False, soft_wrap=True)
     about = {"flights": [f.name for f in data.test], "kept aside": True}
-    for folder in folders:
-        add_figures(folder, {**about, "ndr": own, BASELINE: other}, NOT_FOR)
-    console.notes(verdict(own, other))
+    add_figures(folder, {**about, "ndr": own, BASELINE: other}, NOT_FOR)
+    said = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
+    console.err.print(f"{said} --policy {folder}", highlight=False, soft_wrap=True)
 
 
 def verdict(own: Figures, other: Figures) -> list[str]:
@@ -88,10 +100,10 @@ def verdict(own: Figures, other: Figures) -> list[str]:
         a, b = own[scenario]["pos_rmse_m"], other[scenario]["pos_rmse_m"]
         if a < b:
             by = 100 * (1 - a / b)
-            said.append(f"{scenario}: the policy is {by:.0f}% better than the tuned, gated EKF")
+            said.append(f"{scenario}: the policy is {by:.0f}% better than the tuned, gated EKF.")
         else:
             said.append(
                 f"WARNING, {scenario}: the policy is no better than the tuned, gated EKF "
-                f"({a:.3f} against {b:.3f} m); fly the EKF"
+                f"({a:.3f} against {b:.3f} m); fly the EKF."
             )
     return said

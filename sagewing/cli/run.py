@@ -9,7 +9,7 @@ import tyro
 
 from sagewing.bench.own import Outcome, check_outages, run_own
 from sagewing.bench.own_filters import check_filters
-from sagewing.bench.result import BenchResult, versions
+from sagewing.bench.result import BenchResult
 from sagewing.bench.track import Track
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights, learned_part
@@ -22,7 +22,9 @@ from sagewing.flights.timeline import Timeline, timeline
 from sagewing.flights.tum import tum
 from sagewing.policy import Policy
 from sagewing.report import own
-from sagewing.report.flight_page import flight_page
+from sagewing.report.drawing import drawing_of
+from sagewing.report.result_page import result_page
+from sagewing.report.scene_file import SCENE, write_scene
 
 RESULT, PAGE = "result.json", "report.html"
 
@@ -33,12 +35,13 @@ class Run:
 
     Reads PX4 ULogs, ROS 1 and 2 bags, EuRoC folders, our .npz, and tables of text with a map
     (sagewing inspect). Sensors may have different rates, start late and drop out. Writes
-    DIR/FILTER.tum for every filter, DIR/result.json and DIR/report.html.
+    DIR/FILTER.tum for every filter, DIR/result.json, DIR/report.html, and what `sagewing report`
+    makes that page from again.
 
     Example: sagewing run flight.ulg --filter ekf-gated,ndr --outage 20:22 --out out/flight
     """
 
-    log: Annotated[Path, tyro.conf.Positional]
+    log: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     """the log: a file or a folder"""
     filter: str = "ekf,shkf995,ekf-gated,ndr"
     """which filters, of ekf, shkf995, shkf999, ekf-tuned, ekf-gated, ndr"""
@@ -57,11 +60,11 @@ class Run:
 
     def __call__(self) -> None:
         """Run it."""
-        filters = self.filter.split(",")
+        filters = [name.strip() for name in self.filter.split(",")]
         check_filters(filters)
         outages = windows(self.outage)
         console.check_places(self.out, self.json)
-        files = [self.out / name for name in (*map(_file, filters), RESULT, PAGE)]
+        files = [self.out / name for name in (*map(_file, filters), RESULT, PAGE, SCENE)]
         console.check_absent((*files, self.json), self.force)
         by = None if self.map is None else read_map(self.map)
         learned = self._learned(filters)
@@ -73,6 +76,7 @@ class Run:
         made = self._estimated(log, line, filters, learned, outages)
         self._write(made, line, filters, outages)
         console.out.print(own.table(made.rows))
+        console.out.print(own.caption(made.rows), highlight=False)
         console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})", highlight=False)
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
@@ -134,12 +138,9 @@ class Run:
         result = BenchResult("run", settings, 0, made.rows)
         for path in filter(None, (self.out / RESULT, self.json)):
             result.write(path)
-        command = f"sagewing run {self.log} --filter {self.filter}"
-        made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
-        page = flight_page(
-            made.scene, made.rows, f"Sagewing: {line.name}", f"{command}; {made_with}"
-        )
-        write_atomically(self.out / PAGE, page.encode())
+        drawing = drawing_of(made.scene)
+        write_scene(self.out / SCENE, drawing)
+        write_atomically(self.out / PAGE, result_page(result.content(), drawing).encode())
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:

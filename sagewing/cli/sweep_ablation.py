@@ -104,13 +104,11 @@ class SweepAblation:
     def _sweep(self, study: Study, store: Store) -> Left:
         budget = math.inf if self.budget is None else 60.0 * self.budget
         with self._engine() as engine, console.progress() as bar:
-            log = console.Log()
             task = bar.add_task("tasks", total=len(study.tasks), note="")
 
             def report(status: Status) -> None:
                 note = f"{_duration(status.seconds_left)}; {status.note}"
                 bar.update(task, completed=status.done, note=note)
-                log(f"{status.done:.1f} of {status.total} tasks done, {note}")
 
             try:
                 return sweep(study, store, engine, group=self.group, budget=budget, report=report)

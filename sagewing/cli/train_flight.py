@@ -42,6 +42,7 @@ class TrainFlight:
     the policy is better than that EKF on the flight kept aside.
 
     Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
+
     Example: sagewing train flight --data monday.ulg tuesday.ulg --out out/mine
     """
 
@@ -127,8 +128,9 @@ class TrainFlight:
         )
         if own and self.filter == "ndr":
             noise = Noise(setup.nominal_q, setup.nominal_r)
-            folders = [self.out / f"seed-{seed}" for seed in seeds]
-            judge(data, setup, recipe.noise, {BASELINE: noise, "ndr": policies[0]}, folders[:1])
+            for seed, policy in zip(seeds, policies, strict=True):
+                learned, folder = {BASELINE: noise, "ndr": policy}, self.out / f"seed-{seed}"
+                judge(data, setup, recipe.noise, learned, folder)
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
         """An EKF's noise for these flights, beside the policies; that of a resumed one is there."""

@@ -48,6 +48,8 @@ class TuneFlight:
     """the IMU: with the paper's faults on top of what was flown, or just that"""
     window_loss: WindowLoss = "root"
     """how a window counts: by its squared errors, or by their root"""
+    force: bool = False
+    """replace what is there"""
     json: Path | None = None
     """write the result here, too"""
 
@@ -55,6 +57,7 @@ class TuneFlight:
         """Run it."""
         console.at_least_one(self, "windows", "steps")
         console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
         data = dataset(self.data)
         flights = data.train
         setup = FlightTraining(

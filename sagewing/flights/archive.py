@@ -13,6 +13,7 @@ from sagewing.errors import InputError
 # Deflate makes a run of zeros a thousand times smaller; no flight is one. A file may unpack to so
 # many times its size, and a small one to so many bytes.
 INFLATION, SMALL_BYTES = 100, 1 << 26
+ZIP = b"PK\x03\x04"
 
 
 def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
@@ -21,6 +22,9 @@ def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
         # Opened here: np.load leaves open what it cannot read.
         with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
+                stream.seek(0)
+                if stream.read(len(ZIP)) == ZIP:
+                    raise InputError(f"{path} is cut off or damaged; copy it again.")
                 raise InputError(
                     f"{path} is no .npz file; expected arrays of numbers written by numpy.savez."
                 )

@@ -14,7 +14,7 @@ TIME = re.compile(r"(t|time|stamp|.*time_?stamp.*|time_.*|t_.*|.*_time|secs?|sec
 AXES = ("x", "y", "z")
 # What stands before the axis in a name; `w_RS_S_x` is EuRoC's, `field.angular_velocity.x` a bag's.
 VECTORS = {
-    "gyro": r"(.*_)?(gyro?|gyroscope|omega|w|ang_?vel|.*angular_?(velocity|rate)|w_.*)(_rad_?s)?",
+    "gyro": r"(.*_)?(gyro?|gyroscope|omega|w|g|ang_?vel|.*angular_?(velocity|rate)|w_.*)(_rad_?s)?",
     "acc": r"(.*_)?(acc|accel|accelerometer|a|lin_?acc|.*linear_?acceleration|a_.*)(_m_s2)?",
     "position": r"(.*_)?(pos|position|p|t|translation|p_.*|.*_position)|",
 }

@@ -41,7 +41,10 @@ class _Reader:
         self.source, self.name, self.notes = source, name, notes
         self.table = _table(source, tables, name)
         if source.time is None:
-            raise InputError(f"{self.table.where}: the map's [{name}] names no column for time.")
+            raise InputError(
+                f"{self.table.where}: the map's [{name}] names no column for time; add time = "
+                f"with one of {', '.join(map(repr, self.table.names[:20]))}."
+            )
 
     def signal(self, what: str, unit: float = 1.0) -> Signal:
         """Rows in which all of it is empty are no samples."""
@@ -53,7 +56,7 @@ class _Reader:
         read = read[~np.isnan(read[:, 1:]).all(axis=1)]
         if self.name != "imu" and len(read) > 2:
             fresh = np.append(True, np.any(np.diff(read[:, 1:], axis=0) != 0.0, axis=1))
-            if np.mean(~fresh) > HELD:
+            if np.mean(~fresh) > HELD and fresh.sum() > 1:  # not one that never moves
                 self.notes.append(f"{what}: {count(~fresh, 'repeated row')} taken for no sample")
                 read = read[fresh]
         t = read[:, 0] * SECONDS[self.source.time_unit] - 1e-3 * self.source.delay_ms

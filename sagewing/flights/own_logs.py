@@ -32,8 +32,7 @@ def own_flights(paths: Sequence[str]) -> Dataset:
     for path in paths:
         if not Path(path).exists():
             raise InputError(
-                f"--data takes '{SIM}', a folder of .npz flights or your own logs; "
-                f"there is nothing at {path}."
+                f"Flights are {SIM!r}, a folder of .npz files, or logs; there is nothing at {path}."
             )
     flights = [read_log(path).flight(RATE_HZ) for path in paths]
     names = [flight.name for flight in flights]

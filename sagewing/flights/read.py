@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from sagewing.errors import InputError
+from sagewing.flights.archive import ZIP
 from sagewing.flights.columns import Map
 from sagewing.flights.draft import draft, missing, with_known_names
 from sagewing.flights.euroc import euroc_root, read_euroc
@@ -17,7 +18,6 @@ from sagewing.flights.rosbag import is_bag, read_bag
 from sagewing.flights.tables import Table, is_text, read_table
 from sagewing.flights.ulog import is_ulog, read_ulog
 
-ZIP = b"PK\x03\x04"
 TEXT_SUFFIXES = (".csv", ".txt", ".tsv", ".tum", ".dat")
 MOST_TABLES = 50
 LARGEST, LARGEST_S = 1e9, 1e11
@@ -111,9 +111,11 @@ def is_table(path: Path) -> bool:
 
 def _head(path: Path) -> bytes:
     if not path.exists():
-        raise InputError(f"There is no log at {path}. Known: {KNOWN}.")
+        raise InputError(f"There is no log at {path}.")
     if path.is_dir():
         return b""
+    if not path.is_file():  # a pipe would be waited for without end
+        raise InputError(f"{path} is neither a file nor a folder.")
     with path.open("rb") as file:
         head = file.read(64)
     if not head:

@@ -164,7 +164,7 @@ def check_rates(gyro: Signal, turning: Signal, where: str) -> None:
         if cosine < TOGETHER:
             raise InputError(
                 f"{where}: {gyro.name} and {turning.name} do not turn about the same axes (mean "
-                f"cosine {cosine:.2f}); check the body's axes, the clock offset tau_ms, and that "
+                f"cosine {cosine:.2f}); check the body's axes, the offset of the clocks, and that "
                 "quaternions are w first and body to world."
             )
 
@@ -218,6 +218,6 @@ def check_gravity(force: Float[np.ndarray, "3"], where: str) -> None:
         x, y, z = force
         raise InputError(
             f"{where}: in the world the accelerometer's mean is ({x:.1f}, {y:.1f}, {z:.1f}) "
-            "m/s^2 and should be (0, 0, 9.8); check the body's axes, and that quaternions are w "
-            "first and body to a world with z up."
+            "m/s^2 and should be (0, 0, 9.8); check the body's axes, that quaternions are w first "
+            'and body to world, and that the world\'s z is up (a map may say frame = "ned").'
         )

@@ -73,7 +73,7 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
         from rosbags.rosbag2 import Reader as Reader2
     except ImportError:
         raise InputError(
-            "Reading a bag needs rosbags, which is not installed: pip install 'sagewing[logs]'."
+            "Reading a bag needs rosbags, which is not installed: pip install rosbags."
         ) from None
     first = _is_ros1(path)
     where = str(path)
@@ -100,8 +100,8 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
     # What a damaged file makes a parser do is not known beforehand.
     except (Exception, RecursionError) as error:
         raise InputError(
-            f"{path} is not a readable bag: {type(error).__name__}: {printable(str(error))}; copy "
-            "it again, or repair it (rosbag reindex, ros2 bag reindex, mcap recover)."
+            f"{path} is not a readable bag ({printable(_reason(error))}); copy it again, or repair "
+            "it (rosbag reindex, ros2 bag reindex, mcap recover)."
         ) from None
     found = {role: gathered[topic] for topic, role in chosen.items()}
     for role, messages in list(found.items()):
@@ -110,6 +110,11 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
                 raise InputError(f"{path}: {messages.topic} has no messages.")
             del found[role]
     return found, notes
+
+
+def _reason(error: BaseException) -> str:
+    """The first clause of what a parser says: the rest is of its own insides."""
+    return re.split(r"[:(\n]", str(error))[0].strip() or type(error).__name__
 
 
 def _choose(

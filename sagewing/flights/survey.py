@@ -5,15 +5,15 @@ from typing import NamedTuple
 import numpy as np
 
 from sagewing.errors import InputError
+from sagewing.flights.axes import disagreements
 from sagewing.flights.clock import Offset, clock_offset
-from sagewing.flights.log import Log
+from sagewing.flights.log import Log, attitudes
 from sagewing.flights.repair import (
     FASTEST_M_S,
     FORCE_G,
     FORCE_M_S2,
     Signal,
     clean,
-    unit_quaternions,
 )
 from sagewing.flights.tables import SAMPLE_ROWS, Table
 
@@ -65,6 +65,8 @@ def survey(log: Log) -> Survey:
     start = min((float(signal.t.min()) for _, signal in there), default=0.0)
     doubts: list[str] = []
     seen = [_sighting(role, signal, start, doubts) for role, signal in there]
+    if log.position is None:
+        doubts.append("no position was found, and sagewing run needs one")
     offset = _offset(log, doubts)
     return Survey(seen, offset, _noise(log), doubts)
 
@@ -120,12 +122,13 @@ def _unit(role: str, signal: Signal, step: float, doubts: list[str]) -> str:
 
 
 def _offset(log: Log, doubts: list[str]) -> Offset | None:
-    if log.quaternion is None:
-        return None
     try:
-        gyro = clean(log.gyro, log.where, [])
-        quaternion = clean(log.quaternion, log.where, [])
-        return clock_offset(gyro, unit_quaternions(quaternion, log.where, []))
+        acc, gyro = (clean(signal, log.where, []) for signal in (log.acc, log.gyro))
+        pose = attitudes(log.position, log.quaternion, log.where, [])
+        if pose is None:
+            return None
+        doubts += disagreements(acc, gyro, *pose, log.where)
+        return clock_offset(gyro, pose[1])
     except InputError as error:
         doubts.append(str(error).removeprefix(f"{log.where}: ").rstrip("."))
         return None

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from sagewing.errors import InputError
+from sagewing.flights.axes import disagreements, slope
 from sagewing.flights.clock import clock_offset
 from sagewing.flights.flight import Pose, Times
 from sagewing.flights.log import Log, attitudes, sampled
@@ -102,12 +103,13 @@ def timeline(log: Log) -> Timeline:
     turned = _level(imu, notes)
     imu = _turned_imu(imu, turned)
     if quaternion is not None:
+        notes += disagreements(acc, gyro, position, quaternion, where)
         _note_offset(gyro, quaternion, notes)
         quaternion = _turned(quaternion, turned)
     first, last = _span(t, position, quaternion, where)
     t, imu = t[first : last + 1], imu[first : last + 1]
     q_start = _start_attitude(t[0], quaternion, log, imu, turned, notes)
-    velocity = _slope(position.between(t[0], t[0] + START_S))
+    velocity = slope(position.between(t[0], t[0] + START_S))
     measured = _placed(t, position, quaternion)
     truth = attitudes(log.truth_position, log.truth_quaternion, where, notes)
     onboard = attitudes(log.onboard_position, log.onboard_quaternion, where, notes)
@@ -239,14 +241,6 @@ def _near(signal: Signal, t: Times, moved: np.ndarray) -> np.ndarray:
     far = signal.t[after] - signal.t[before] > LONGEST_GAP_S
     nearest = np.where(t - signal.t[before] < signal.t[after] - t, before, after)
     return np.where(far[:, None], signal.value[nearest], moved)
-
-
-def _slope(position: Signal) -> Float[np.ndarray, "3"]:
-    """The velocity that fits some positions."""
-    t = position.t - position.t.mean()
-    if len(t) < 2 or not t.any():
-        return np.zeros(3)
-    return t @ (position.value - position.value.mean(axis=0)) / float(t @ t)
 
 
 def _start_attitude(

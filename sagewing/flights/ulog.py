@@ -71,7 +71,7 @@ def _topics(path: Path) -> tuple[dict[str, Fields], list[str]]:
         from pyulog import ULog
     except ImportError:
         raise InputError(
-            "Reading a ULog needs pyulog, which is not installed: pip install 'sagewing[logs]'."
+            "Reading a ULog needs pyulog, which is not installed: pip install pyulog."
         ) from None
     check_formats(path)
     said = io.StringIO()

@@ -22,13 +22,14 @@ STATES = (
     *_of("acc. bias", "(m/s²)²"),
     *_of("gyro bias", "(rad/s)²"),
 )
-# In an outage the same six channels are the IMU's.
-MEASUREMENTS = (
-    *(Channel(f"position {axis} | acc.", "m² | (m/s²)²") for axis in "xyz"),
-    *(Channel(f"{turn} | gyro", "rad² | (rad/s)²") for turn in ("roll", "pitch", "yaw")),
+POSE = (*_of("position", "m²"), *(Channel(turn, "rad²") for turn in ("roll", "pitch", "yaw")))
+# Where the IMU is measured in an outage, it has the same six channels.
+POSE_OR_IMU = (
+    *(Channel(f"{c.name} | acc.", f"{c.unit} | (m/s²)²") for c in POSE[:3]),
+    *(Channel(f"{c.name} | gyro", f"{c.unit} | (rad/s)²") for c in POSE[3:]),
 )
 ATTENUATIONS = tuple(
-    Channel(f"{kind}: {channel.name.split(' |')[0]}", "")
-    for kind, channels in (("q", STATES), ("r", MEASUREMENTS))
+    Channel(f"{kind}: {channel.name}", "")
+    for kind, channels in (("q", STATES), ("r", POSE))
     for channel in channels
 )

@@ -12,7 +12,7 @@ from sagewing.report.angles import angle_near, euler, euler_std
 from sagewing.report.decimate import Buckets
 
 POINTS = 3600  # of a curve over time
-PATH_POINTS = 2000  # of a path in space
+PATH_POINTS = 6000  # of a path in space: ten a second in ten minutes, so that a curve is one
 COLUMNS = 600  # of a heat map
 NIS_WINDOW_S = 1.0  # over which NIS is averaged
 NORMAL_975 = 1.959964  # of the standard normal distribution
@@ -73,8 +73,15 @@ def drawing_of(scene: Scene) -> Drawing:
         "tracks": [track.name for track in scene.tracks],
         "outages": [list(outage) for outage in scene.outages],
         "nis_window_s": NIS_WINDOW_S,
+        "imu_measured": bool(np.any((scene.arrived > 0) & _unseen(scene.measured))),
     }
     return Drawing(about, {name: _plain(array) for name, array in arrays.items()})
+
+
+def _unseen(pose: Pose) -> np.ndarray:
+    """Where no pose was measured; what arrived there is the IMU."""
+    seen = np.concatenate([pose.position, pose.quaternion], axis=1)
+    return np.isfinite(seen).sum(axis=1) == 0
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from sagewing.report.style import LABELS, SCENARIOS
 NEES_MEDIAN = 5.35
 NEES_BAND = (1.24, 14.45)
 MISSING = "–"
+FAR = 3.0  # times its goal, or that part of it
 CAPTION = (
     "RMSE of position and attitude over a flight, mean ± std over flights and noise draws; window: "
     "position RMSE in the middle 2 s; drift: position error at their end, median. In those 2 s, a "
@@ -140,15 +141,18 @@ def _column(column: Column, found: dict[str, list[dict[str, Any]]]) -> dict[str,
         said = [row[column.key] for row in rows if row.get(column.key) is not None]
         values[name] = np.array(said, float)
     typical = {name: float(column.typical(v)) for name, v in values.items() if len(v)}
-    texts = {name: _number(typical.get(name), column.digits) for name in values}
+    texts = {name: number(typical.get(name), column.digits) for name in values}
     raced = [name for name in typical if name not in REFERENCES and np.isfinite(typical[name])]
     best = texts[min(raced, key=lambda name: _away(typical[name], column.goal))] if raced else None
     cells = {}
     for name, v in values.items():
         text = texts[name]
         if column.spread and len(v) > 1:
-            text += f" ± {_number(float(v.std()), column.digits)}"
-        cells[name] = Cell(text, column.goal is not None and name in raced and texts[name] == best)
+            text += f" ± {number(float(v.std()), column.digits)}"
+        won = column.goal is not None and name in raced and texts[name] == best
+        # The nearest of some that are all far from their goal is not good.
+        far = bool(column.goal) and _away(typical.get(name, 0.0), column.goal) > np.log(FAR)
+        cells[name] = Cell(text, won and not far)
     return cells
 
 
@@ -162,10 +166,12 @@ def headed(column: Column, between: str = " ") -> str:
     return f"{column.head}{between}[{column.unit}]" if column.unit else column.head
 
 
-def _number(value: float | None, digits: int) -> str:
-    """So many digits after the point, and fewer for what is large."""
+def number(value: float | None, digits: int) -> str:
+    """So many digits after the point, and fewer for what is large; nothing becomes zero."""
     if value is None or not np.isfinite(value):
         return MISSING
+    if 0.0 < abs(value) < 0.5 * 0.1**digits:
+        return f"<{0.1**digits:.{digits}f}"
     if abs(value) >= 1e4:
         return f"{value:.0e}"
     fewer = sum(abs(value) >= limit for limit in (10.0, 100.0, 1e3))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sagewing.bench.track import Scene
-from sagewing.report.channels import ATTENUATIONS, MEASUREMENTS, STATES, Channel
+from sagewing.report.channels import ATTENUATIONS, POSE, POSE_OR_IMU, STATES, Channel
 from sagewing.report.drawing import Drawing, drawing_of
 from sagewing.report.page import Picture, image, paragraph
 from sagewing.report.page_table import caption, html
@@ -50,7 +50,7 @@ def page_of(
         table=html(given),
         caption="\n".join(paragraph(text, "small") for text in caption(given)),
         pictures="\n".join(image(picture) for picture in pictures),
-        scene=escape(f"One record: {drawing.about['name']}"),
+        scene=escape(_heading(title, drawing.about["name"])),
         facts=escape(_facts(drawing)),
         footer=escape(footer),
         data=embedded(_packed(drawing)),
@@ -76,7 +76,11 @@ def _packed(drawing: Drawing) -> dict[str, Any]:
             for name in drawing.about["tracks"]
         ],
         "truth": {"colour": [COLOURS["truth"], dark("truth")]},
-        "channels": {"q": _named(STATES), "r": _named(MEASUREMENTS), "d": _named(ATTENUATIONS)},
+        "channels": {
+            "q": _named(STATES),
+            "r": _named(POSE_OR_IMU if drawing.about["imu_measured"] else POSE),
+            "d": _named(ATTENUATIONS),
+        },
         "arrays": {name: _base64(array) for name, array in drawing.arrays.items()},
     }
 
@@ -88,6 +92,11 @@ def _named(channels: Sequence[Channel]) -> list[dict[str, str]]:
 def _base64(array: np.ndarray) -> dict[str, Any]:
     data = base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
     return {"shape": list(array.shape), "data": data}
+
+
+def _heading(title: str, name: str) -> str:
+    """What a page says above its plots, if its title has not said it."""
+    return "The record" if title.endswith(name) else f"One record: {name}"
 
 
 def _facts(drawing: Drawing) -> str:

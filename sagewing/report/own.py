@@ -8,14 +8,17 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
+from sagewing.bench.flight import ONBOARD
 from sagewing.flights.survey import Column, Sighting
+from sagewing.report.flight import MISSING, number
+from sagewing.report.page_table import onboard
 from sagewing.report.style import LABELS
 
-MISSING = "–"
+WINDOW = "Window: RMSE in the outages; drift: position error at the end of one, the largest. "
 CONSISTENCY = (
-    "NIS: the mean of the normalised innovation squared over its expectation; 1 is consistent, "
-    "more is overconfident, less is too cautious. White: the correlation of an innovation with "
-    "the one before it; 0 is best."
+    "NIS: the normalised innovation squared over its expectation, mean; 1 is consistent, more is "
+    "overconfident, less is too cautious. White: the correlation of an innovation with the one "
+    "before it; 0 is best."
 )
 
 
@@ -30,8 +33,8 @@ class Head(NamedTuple):
 HEADS = (
     Head("position\nm", "pos_rmse_m"),
     Head("attitude\nrad", "att_rmse_rad"),
-    Head("hidden\nm", "window_pos_rmse_m"),
-    Head("hidden\nrad", "window_att_rmse_rad"),
+    Head("window\nm", "window_pos_rmse_m"),
+    Head("window\nrad", "window_att_rmse_rad"),
     Head("drift\nm", "drift_m"),
     Head("NIS", "nis_ratio", 2),
     Head("white", "whiteness", 2),
@@ -42,11 +45,19 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     """What every filter made of the log."""
     rows = [{**row, "nis_ratio": _ratio(row)} for row in rows]
     heads = [head for head in HEADS if any(row.get(head.key) is not None for row in rows)]
-    out = _table(CONSISTENCY, "", *(head.text for head in heads))
+    out = _table("", *(head.text for head in heads))
     for row in rows:
-        cells = [_number(row.get(head.key), head.digits) for head in heads]
+        cells = [number(row.get(head.key), head.digits) for head in heads]
         out.add_row(LABELS.get(row["filter"], row["filter"]), *cells)
     return out
+
+
+def caption(rows: Sequence[dict[str, Any]]) -> str:
+    """What its columns mean, as wide as the terminal."""
+    window = WINDOW if any(row.get("drift_m") is not None for row in rows) else ""
+    own = any(row["filter"] == ONBOARD for row in rows)
+    named = f" {LABELS[ONBOARD].capitalize()}: {onboard(list(rows))}." if own else ""
+    return window + CONSISTENCY + named
 
 
 def _ratio(row: dict[str, Any]) -> float | None:
@@ -56,38 +67,56 @@ def _ratio(row: dict[str, Any]) -> float | None:
 
 def contents(signals: Sequence[Sighting]) -> Table:
     """What a log has."""
-    caption = "Seconds from the log's first sample; gap: the longest time between two samples."
-    out = _table(caption, "", "rows", "Hz", "from\ns", "to\ns", "gap\ns", "range", "unit")
+    out = _table("", "rows", "Hz", "from\ns", "to\ns", "gap\ns", "range", "unit")
     for seen in signals:
         out.add_row(
-            f"{seen.role}\n[dim]{escape(seen.signal)}[/]",
+            seen.role,
             str(seen.rows),
-            _number(seen.rate_hz, 1),
-            _number(seen.start_s, 2),
-            _number(seen.stop_s, 2),
-            _number(seen.longest_gap_s, 3),
+            _fixed(seen.rate_hz, 1),
+            _fixed(seen.start_s, 2),
+            _fixed(seen.stop_s, 2),
+            _fixed(seen.longest_gap_s, 3),
             f"{seen.low:.3g}..{seen.high:.3g}",
             seen.unit,
         )
     return out
 
 
+def sources(signals: Sequence[Sighting]) -> list[str]:
+    """What the table's columns mean, and where its signals were read: names may be long."""
+    read = ", ".join(f"{seen.signal} ({seen.role})" for seen in signals)
+    return [
+        "Seconds from the log's first sample; gap: the longest time between two samples.",
+        f"Read from: {read}.",
+    ]
+
+
 def columns(found: Sequence[Column]) -> Table:
-    """The columns of a table of which not enough is known."""
-    out = _table("By the first rows; step: the median between rows.", "column", "range", "step")
+    """The columns of a table of which not enough is known, by its first rows."""
+    out = _table("column", "range", "step")
     for column in found:
-        said = f"{column.low:.6g}..{column.high:.6g}"
-        out.add_row(escape(f"{column.file}: {column.name}"), said, f"{column.step:.3g}")
+        out.add_row(escape(f"{column.file}: {column.name}"), spanned(column), step_of(column))
     return out
 
 
-def _table(caption: str, first: str, *heads: str) -> Table:
-    out = Table(caption=caption, box=SIMPLE, padding=(0, 1, 0, 0), caption_justify="left")
+def spanned(column: Column) -> str:
+    """The range of a column; a dash where its first rows are empty."""
+    known = math.isfinite(column.low) and math.isfinite(column.high)
+    return f"{column.low:.6g}..{column.high:.6g}" if known else MISSING
+
+
+def step_of(column: Column) -> str:
+    """The median between rows."""
+    return f"{column.step:.3g}" if math.isfinite(column.step) else MISSING
+
+
+def _table(first: str, *heads: str) -> Table:
+    out = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     out.add_column(first, overflow="fold")
     for head in heads:
         out.add_column(head, justify="right", no_wrap=True)
     return out
 
 
-def _number(value: float | None, digits: int) -> str:
-    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+def _fixed(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if math.isfinite(value) else MISSING

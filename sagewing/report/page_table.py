@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sagewing.bench.flight import ONBOARD
 from sagewing.errors import InputError
 from sagewing.report import flight
 from sagewing.report.flight import COLUMNS, Column, headed, summed_up
@@ -58,7 +59,8 @@ def html(rows: list[dict[str, Any]]) -> str:
             made.append(f'<tr><th colspan="{len(columns) + 1}">{heading}</th></tr>')
         for line in lines:
             cells = "".join(
-                f"<td>{f'<b>{c.text}</b>' if c.best else c.text}</td>" for c in line.cells
+                f"<td>{f'<b>{escape(c.text)}</b>' if c.best else escape(c.text)}</td>"
+                for c in line.cells
             )
             made.append(f"<tr><td>{named(line.filter)}</td>{cells}</tr>")
         made.append("</tbody>")
@@ -85,7 +87,15 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
         return flight.caption(rows)
     columns = columns_of([_with_ratio(row) for row in rows])
     said = [MEANING.get(column.key) or FURTHER.get(column, "") for column in columns]
-    return ["; ".join(filter(None, said)) + ". Bold: the best."] if any(said) else []
+    if any(row["filter"] == ONBOARD for row in rows):
+        said.append(f"{label(ONBOARD)}: {onboard(rows)}")
+    return ["; ".join(filter(None, said)) + ". Bold: the best filter."] if any(said) else []
+
+
+def onboard(rows: list[dict[str, Any]]) -> str:
+    """What a reader must know of the vehicle's own row: it was not flown in the dark."""
+    hidden = any(row.get("window_pos_rmse_m") is not None for row in rows)
+    return "the estimate in the log" + (", from which no pose was hidden" if hidden else "")
 
 
 def _with_ratio(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,16 +16,22 @@ TITLES = {
 }
 
 
-def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Picture]) -> str:
+def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Picture] = ()) -> str:
     """The page; the same again whenever it is made from the same files."""
-    command = result["command"]
+    command, settings = result["command"], result["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    if command in TITLES:
+        lead, made = _lead(result), f"sagewing {command}, seed {result['seed']}"
+    else:
+        notes = settings.get("notes")
+        lead = [f"Note: {note}." for note in notes] if isinstance(notes, list) else []
+        made = f"sagewing {command} {settings.get('log', '')}"
     return page_of(
         drawing,
         result["rows"],
         TITLES.get(command, f"Sagewing: {drawing.about['name']}"),
-        f"sagewing {command}, seed {result['seed']}; {versions}",
-        lead=_lead(result) if command in TITLES else (),
+        f"{made}; {versions}",
+        lead=lead,
         pictures=pictures,
     )
 

@@ -50,6 +50,7 @@ def _about(packed: np.ndarray | None, path: Path) -> dict[str, Any]:
             "tracks": [str(name) for name in about["tracks"][:MOST_TRACKS]],
             "outages": [[_finite(start), _finite(end)] for start, end in about["outages"]],
             "nis_window_s": _finite(about["nis_window_s"]),
+            "imu_measured": bool(about.get("imu_measured", False)),
         }
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(

@@ -24,6 +24,13 @@ delete scene.arrays; // the text is large
 const array = (name) => arrays[name] ?? null;
 const part = (name, i) => array(name)?.[i] ?? null;
 
+// Whether a curve has most of its numbers; a truth may be the pose that was hidden, and no more.
+function mostly(values, first = 0, last = values.length) {
+  let known = 0;
+  for (let i = first; i < last; i++) known += Number.isFinite(values[i]) ? 1 : 0;
+  return known > 0.5 * (last - first);
+}
+
 // The first index whose time is not before t.
 function indexAt(times, t) {
   let low = 0;

@@ -40,7 +40,8 @@ class LinePanel extends TimePanel {
   // The truth, or else most of what the filters say, decides: one that is lost may leave the plot.
   range() {
     const truth = this.options.curves.find((curve) => curve.key === "truth");
-    const base = truth ? extent([truth], this.rows) : this.most();
+    const whole = truth && mostly(truth.values, ...this.rows);
+    const base = joined(truth && extent([truth], this.rows), whole ? null : this.most());
     if (!base) return [-1, 1];
     const around = Math.max(base[1] - base[0], this.options.least);
     const said = extent(this.curves, this.rows) ?? base;
@@ -189,6 +190,11 @@ const nameOf = (key) => (key === "truth" ? "truth" : scene.tracks[key].label);
 function banded({ key, std }) {
   if (!std || view.bands === "none") return false;
   return view.bands === "all" || key === (lit() ?? view.followed);
+}
+
+// A range that holds both.
+function joined(a, b) {
+  return a && b ? [Math.min(a[0], b[0]), Math.max(a[1], b[1])] : a || b;
 }
 
 // The least and the greatest of curves between two rows, with the bands that are drawn.

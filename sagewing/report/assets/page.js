@@ -32,8 +32,9 @@ function posePanels(parent) {
 }
 
 function errorPanels(parent, height) {
+  const about = wholeTruth() ? "" : "while the pose was hidden";
   ["position error [m]", "attitude error [°]"].forEach((name, i) => {
-    new LinePanel(parent, { name, height, log: true, curves: curves("error", i) });
+    new LinePanel(parent, { name, about, height, log: true, curves: curves("error", i) });
   });
 }
 
@@ -90,7 +91,7 @@ function legend(parent) {
   const keys = [...(hasTruth ? ["truth"] : []), "measured", ...scene.tracks.keys()];
   const buttons = new Map();
   for (const key of keys) {
-    const name = key === "measured" ? "measured" : nameOf(key);
+    const name = key === "measured" ? "measured" : key === "truth" && !wholeTruth() ? "hidden pose" : nameOf(key);
     const label = element("span", { class: "label" }, name);
     const made = button(swatch(key), () => toggle(key), { "data-key": key });
     made.append(label);

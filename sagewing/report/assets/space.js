@@ -9,13 +9,16 @@ const VIEWS = {
 const pathClock = array("path/t");
 const BEYOND = 0.2; // of the box, that a path may leave it by
 
+const wholeTruth = () => array("truth/path") !== null && mostly(part("truth/path", 0));
+
 // What the view must hold: where the truth is, or most of what the filters say.
 function bounds() {
-  const paths = array("truth/path") ? ["truth"] : scene.tracks.map((_, i) => i);
-  const spans = [0, 1, 2].map((axis) => {
-    const all = paths.flatMap((key) => [...part(`${key}/path`, axis)].filter(Number.isFinite));
-    return quantiles(all, paths[0] === "truth" ? 0 : 0.02) ?? [-1, 1];
-  });
+  const along = (keys, axis, share) =>
+    quantiles(keys.flatMap((key) => [...(part(`${key}/path`, axis) ?? [])].filter(Number.isFinite)), share);
+  const filters = wholeTruth() ? [] : scene.tracks.map((_, i) => i);
+  const spans = [0, 1, 2].map(
+    (axis) => joined(along(["truth"], axis, 0), along(filters, axis, 0.02)) ?? [-1, 1],
+  );
   const widest = Math.max(...spans.map(([low, high]) => high - low), 0.2);
   return spans.map(([low, high]) => {
     const padding = 0.06 * widest + Math.max(0, 0.3 * widest - (high - low)) / 2;
@@ -90,9 +93,8 @@ class SpacePanel {
     this.floor(context, colours, project);
     this.upright(context, colours, project);
     const truth = array("truth/path");
-    if (truth && !view.hidden.has("truth")) {
-      this.shadow(context, colours, project, truth);
-    }
+    const ground = wholeTruth() ? truth : array(`${view.followed}/path`);
+    if (ground) this.shadow(context, colours, project, ground);
     for (const i of visibleTracks()) {
       const style = { colour: colours.pale(i), width: strength(i) < 1 ? 0.8 : 1.3, alpha: 1 };
       this.path(context, project, array(`${i}/path`), style);

@@ -109,9 +109,12 @@ function pathLength([xs, ys, zs]) {
   return sum;
 }
 
-// The restless are drawn first: they would hide the others.
+// The restless are drawn first: they would hide the others. Before them, what is no filter of ours.
 const restless = scene.tracks.map((_, i) => pathLength(array(`${i}/path`)));
-const drawOrder = [...scene.tracks.keys()].sort((a, b) => restless[b] - restless[a]);
+const ours = (i) => array(`${i}/nis`) !== null;
+const drawOrder = [...scene.tracks.keys()].sort(
+  (a, b) => ours(a) - ours(b) || restless[b] - restless[a],
+);
 const RESTLESS = 2; // so many times as long as the calmest path: drawn paler
 // How much of its colour a curve has, the rest being paper.
 function strength(key) {
@@ -122,5 +125,6 @@ function strength(key) {
 
 function visibleTracks() {
   const shown = drawOrder.filter((i) => !view.hidden.has(i));
-  return shown.sort((a, b) => (a === lit()) - (b === lit())); // a stable sort: the lit one last
+  const looked = lit() ?? view.followed; // a stable sort: the one that is looked at comes last
+  return shown.sort((a, b) => (a === looked) - (b === looked));
 }
