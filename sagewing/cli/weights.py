@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sagewing.errors import InputError
-from sagewing.policy import Noise, Policy
+from sagewing.policy import Noise, Policy, Universal
 from sagewing.policy.storage import Stored, folder_of, read_card
 from sagewing.train import flight
 
 
-def learned_part(name: str) -> tuple[Policy | Noise, dict[str, Any]]:
+def learned_part(name: str) -> tuple[Policy | Universal | Noise, dict[str, Any]]:
     """A policy or tuned noise, of a folder or shipped under this name, and where it comes from."""
     folder = folder_of(name)
     if not folder.is_dir():
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
-    kinds = {Policy.kind: Policy, Noise.kind: Noise}
+    kinds = {kind.kind: kind for kind in (Policy, Universal, Noise)}
     if card.get("kind") not in kinds:
         raise InputError(f"{name} is of the kind {card.get('kind')!r}; needed: {', '.join(kinds)}.")
     return kinds[card["kind"]].load(folder), card.get("provenance", {})

@@ -204,7 +204,10 @@ class AdaptiveFilter(eqx.Module):
         HPH, L, K, P_post, weighed = gain(P_pred, H, R)
         arrived, nu = arrived & weighed, jnp.where(weighed, nu, 0.0)
         white = whiten(L, nu)
-        d, memory, trace = self.rule(state.memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
+        base = (diagonal(FPF), diagonal(P_pred), like(self.q0, q), r0)
+        switched = None if state.mode is None else mode != state.mode
+        seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, *base, switched)
+        d, memory, trace = self.rule(state.memory, seen)
         d = d if adapts is None else _where(adapts, d)
 
         # Empirical r, attenuate, bound

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.filters.kernels import diagonal
-from sagewing.shapes import Arrived, Gains, Innovations, Measurements, States
+from sagewing.shapes import Arrived, Flags, Gains, Innovations, Measurements, States
 
 PATIENCE = 5.0
 # What a gate multiplies a variance with to shut a channel out.
@@ -22,7 +22,9 @@ class Seen(NamedTuple):
     """What a rule may look at: the innovation and the gain that the noise estimates so far give.
 
     A channel that did not arrive has zero in `nu`, in `white` and in its column of `K`, and a unit
-    variance in `S`.
+    variance in `S`. The rest is None where a rule is asked outside of the recursion: the diagonals
+    of F P F^T and of the predicted P, the base noise, and where the kind of measurement is another
+    than before.
     """
 
     nu: Measurements
@@ -33,6 +35,11 @@ class Seen(NamedTuple):
     q: States
     r: Measurements
     arrived: Arrived
+    FPF: States | None = None
+    P: States | None = None
+    q0: States | None = None
+    r0: Measurements | None = None
+    switched: Flags | None = None
 
 
 class Attenuation(NamedTuple):

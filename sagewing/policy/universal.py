@@ -1,0 +1,271 @@
+"""One policy for models of any size: a network for a measured channel, and one for a state.
+
+Every channel is judged by the same network from dimensionless numbers, so the order, the number,
+the units and the signs of channels and states make no difference. What it remembers are running
+means alone: they forget at known rates, cannot run away however long the record, and cost a flight
+computer no exponentials.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from sagewing.errors import InputError
+from sagewing.filters import checks
+from sagewing.filters.kernels import diagonal, matmul
+from sagewing.filters.recursion import GainNoise
+from sagewing.filters.rules import Attenuation, Seen
+from sagewing.policy.layers import MLP, Linear
+from sagewing.policy.storage import Stored, number
+from sagewing.shapes import Flags, Measurements, States
+
+Channels = Float[Array, "n *batch"]
+Table = Float[Array, "m n *batch"]
+
+RATES = (0.1, 0.02, 0.004)  # of the running means of squares and of products with the last one
+LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
+TINY = 1e-30  # keeps a quotient of nothing by nothing a number
+SMALL = 0.01  # of a normalised square: less is no news
+CLIP = 8.0  # of a feature
+LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
+MEASURED, STATE = 15, 14  # features
+STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
+RELAXATION = 0.002  # of log q and log r toward their base in a step: without news they go back
+MOST_INFLATION = 12.0  # of log r, for a step
+CALM_D, CALM_INFLATION = -6.0, -5.0  # added to what the head says: at first, hardly anything
+MOST_SIZE = 512
+
+
+class Memory(NamedTuple):
+    """Of every channel: what it said last, how often it has spoken, and the running means."""
+
+    last: Channels
+    count: Channels
+    means: Table
+
+
+# How much of the present goes into running means of these rates.
+Share = Callable[[Float[Array, "m"]], Table]
+
+
+class Network(eqx.Module):
+    """The network of one kind of channel.
+
+    Features feed a bank of running means, each with a rate that it learns; features and means
+    together are judged by a few layers.
+    """
+
+    encoder: Linear
+    log_rates: Float[Array, "bank"]
+    head: MLP
+
+    def __init__(self, n_in: int, bank: int, hidden: int, n_out: int, *, key: PRNGKeyArray):
+        k_enc, k_head = jax.random.split(key)
+        self.encoder = Linear(n_in, bank, key=k_enc)
+        self.log_rates = jnp.log(jnp.geomspace(0.5, 0.005, bank))
+        head = MLP([n_in + bank, hidden, hidden, n_out], final_relu=False, key=k_head)
+        # At first it says nothing, and the filter is the EKF with the nominal noise.
+        silent = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
+        self.head = eqx.tree_at(lambda h: h.layers[-1], head, silent)
+
+    def __call__(self, y: Table, bank: Table, share: Share) -> tuple[Table, Table]:
+        """What the head says, and the next bank."""
+        flat = y.reshape((y.shape[0], -1))
+        seen = jax.nn.relu(self.encoder(flat)).reshape(bank.shape)
+        bank = bank + share(jnp.exp(self.log_rates)) * (seen - bank)
+        said = self.head(jnp.concatenate([flat, bank.reshape((bank.shape[0], -1))]))
+        return said.reshape((said.shape[0], *y.shape[1:])), bank
+
+
+class Universal(Stored):
+    """The policy that adapts Q and R of any model; see docs/universal.md.
+
+    `bounds`, `gain_noise` and `gate` are those of the filter that it was trained in, and the
+    default of the filter that uses it. It keeps no noise of its own and adapts in every mode.
+
+    Example: `sw.NDRSageHusa(model, Q0, R0, policy=sw.Policy.pretrained("universal"))`
+    """
+
+    kind: ClassVar[str] = "universal"
+    bank: int = eqx.field(static=True)
+    hidden: int = eqx.field(static=True)
+    bounds: tuple[float, float] = eqx.field(static=True)
+    gain_noise: GainNoise = eqx.field(static=True)
+    measured: Network
+    state: Network
+
+    gate: ClassVar[None] = None
+    adapts_in: ClassVar[None] = None
+    nominal: ClassVar[None] = None
+
+    def __init__(
+        self,
+        bank: int = 12,
+        hidden: int = 20,
+        bounds: tuple[float, float] = (1e-5, 1e4),
+        gain_noise: GainNoise = "posterior",
+        *,
+        key: PRNGKeyArray,
+    ):
+        checks.adaptation(bounds, gain_noise)
+        for name, size in (("bank", bank), ("hidden", hidden)):
+            if type(size) is not int or not 1 <= size <= MOST_SIZE:
+                raise InputError(f"{name} must lie in 1..{MOST_SIZE}; got {size}.")
+        k_measured, k_state = jax.random.split(key)
+        self.bank = bank
+        self.hidden = hidden
+        self.bounds = bounds
+        self.gain_noise = gain_noise
+        self.measured = Network(MEASURED, bank, hidden, 3, key=k_measured)
+        self.state = Network(STATE, bank, hidden, 2, key=k_state)
+
+    def init(self, q: States, r: Measurements) -> tuple[Memory, Memory]:
+        """Nothing seen yet."""
+
+        def empty(v: jax.Array, means: int) -> Memory:
+            return Memory(
+                jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros((means + self.bank, *v.shape), v.dtype)
+            )
+
+        return empty(r, 3 * len(RATES) + 1), empty(q, 3 * len(RATES))
+
+    def __call__(
+        self, memory: tuple[Memory, Memory], seen: Seen
+    ) -> tuple[Attenuation, tuple[Memory, Memory], None]:
+        """Shares, factors and inflation of every channel; what did not arrive changes nothing."""
+        if seen.FPF is None or seen.P is None or seen.q0 is None or seen.r0 is None:
+            raise InputError("The universal policy must see F P F^T, P and the base noise.")
+        of_r, of_q = memory
+        if seen.switched is not None:
+            of_r = jax.tree.map(lambda a: jnp.where(seen.switched, 0.0, a), of_r)
+        (d_r, up, step_r), of_r = self._measured(of_r, seen)
+        inflation = jnp.minimum(jax.nn.softplus(up + CALM_INFLATION), MOST_INFLATION)
+        (d_q, step_q), of_q = self._states(of_q, seen, inflation)
+        decision = Attenuation(
+            q=jax.nn.sigmoid(d_q + CALM_D),
+            r=jax.nn.sigmoid(d_r + CALM_D),
+            scale_q=_factor(STEP_Q, step_q, seen.q, seen.q0),
+            scale_r=_factor(STEP_R, step_r, seen.r, seen.r0),
+            inflate_r=jnp.exp(inflation),
+        )
+        return decision, (of_r, of_q), None
+
+    def _measured(self, memory: Memory, seen: Seen) -> tuple[Table, Memory]:
+        """Is a channel noisier than its r says, or does the filter not follow it?"""
+        r, r0, S = seen.r / seen.r0, seen.r0, diagonal(seen.S)
+        x, s = seen.nu / jnp.sqrt(r0), S / r0
+        surprise = jnp.log(x**2 / s + SMALL)
+        count, share = _sharing(memory.count, seen.arrived)
+        values = [*_squares(x, memory.last, s), jnp.maximum(s - r, 0.0)]
+        known, bank = memory.means[: -self.bank], memory.means[-self.bank :]
+        now = jnp.stack([*(v for v in values for _ in RATES), surprise])
+        rates = jnp.asarray([*RATES * len(values), RATES[1]], x.dtype)
+        known = known + share(rates) * (now - known)
+        squares, products, predicted = known[:-1].reshape((len(values), len(RATES), *x.shape))
+        y = [
+            surprise,
+            values[1] / (jnp.abs(values[1]) + s),
+            *_contrast(squares, predicted + r),
+            *(products / (squares + TINY)),
+            *_contrast(jnp.maximum(squares - predicted, 0.0), r),
+            known[-1],
+            jnp.log(r),
+            jnp.log(S / seen.r),
+            _youth(count),
+        ]
+        said, bank = self.measured(_bounded(y), bank, share)
+        last = jnp.where(seen.arrived, x, memory.last)
+        return said, Memory(last, count, jnp.concatenate([known, bank]))
+
+    def _states(self, memory: Memory, seen: Seen, refused: Measurements) -> tuple[Table, Memory]:
+        """Is a state corrected more than its q explains, and again and again the same way?"""
+        q0 = seen.q0 + TINY
+        KL = matmul(seen.K, seen.L)
+        moved = sum(jnp.moveaxis(KL**2, 1, 0), jnp.zeros_like(q0)) + TINY  # diag K S K^T
+        x = sum(jnp.moveaxis(KL * seen.white[None], 1, 0), jnp.zeros_like(q0)) / jnp.sqrt(q0)
+        s = moved / q0
+        # How much of what moves this state was refused as an outlier.
+        of_outliers = sum(jnp.moveaxis(KL**2 * refused[None], 1, 0), jnp.zeros_like(q0)) / moved
+        heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
+        count, share = _sharing(memory.count, heard)
+        values = [*_squares(x, memory.last, s), s]
+        known, bank = memory.means[: -self.bank], memory.means[-self.bank :]
+        now = jnp.stack([v for v in values for _ in RATES])
+        rates = jnp.asarray(RATES * len(values), x.dtype)
+        known = known + share(rates) * (now - known)
+        squares, products, predicted = known.reshape((len(values), len(RATES), *x.shape))
+        y = [
+            jnp.log(x**2 / s + SMALL),
+            values[1] / (jnp.abs(values[1]) + s),
+            *_contrast(squares, predicted),
+            *(products / (squares + TINY)),
+            0.5 * jnp.log((seen.q + TINY) / q0),
+            0.5 * jnp.log((seen.q + TINY) / (seen.FPF + TINY)),
+            0.5 * jnp.log(moved / (seen.q + TINY)),
+            0.5 * jnp.log(moved / (seen.P + TINY)),
+            of_outliers,
+            _youth(count),
+        ]
+        said, bank = self.state(_bounded(y), bank, share)
+        last = jnp.where(heard, x, memory.last)
+        return said, Memory(last, count, jnp.concatenate([known, bank]))
+
+    def check_sizes(self, n_x: int, n_z: int) -> None:
+        """Any will do."""
+
+    def card(self) -> dict[str, Any]:
+        """The sizes, and the filter that the policy was trained in."""
+        return {
+            "architecture": {"bank": self.bank, "hidden": self.hidden},
+            "filter": {"bounds": list(self.bounds), "gain_noise": self.gain_noise},
+        }
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> "Universal":
+        """A policy of these sizes."""
+        sizes, inside = card["architecture"], card["filter"]
+        if not isinstance(inside["bounds"], list):
+            raise ValueError(f"bounds is {inside['bounds']!r}")
+        low, high = (number(b) for b in inside["bounds"])
+        own = ((low, high), inside["gain_noise"])
+        return cls(sizes["bank"], sizes["hidden"], *own, key=jax.random.key(0))
+
+
+def _sharing(count: Channels, heard: Flags) -> tuple[Channels, Share]:
+    """One more where something was heard; at first a running mean is the plain mean."""
+    count = count + heard
+
+    def share(rates: Float[Array, "m"]) -> Table:
+        rate = rates.reshape((-1, *(1,) * count.ndim))
+        return jnp.where(heard, jnp.maximum(rate, 1.0 / jnp.maximum(count, 1.0)), 0.0)
+
+    return count, share
+
+
+def _squares(x: Channels, last: Channels, variance: Channels) -> tuple[Channels, Channels]:
+    """x^2 and x times the last one, within reason."""
+    most = LARGEST_SQUARE * variance
+    return jnp.minimum(x**2, most), jnp.clip(x * last, -most, most)
+
+
+def _contrast(a: jax.Array, b: jax.Array) -> jax.Array:
+    """tanh(log(a / b) / 2), for positive numbers."""
+    return (a - b) / (a + b + TINY)
+
+
+def _factor(largest: float, step: Channels, now: Channels, base: Channels) -> Channels:
+    """What the head says, and a little of the way back to the base."""
+    back = RELAXATION * jnp.log((now + TINY) / (base + TINY))
+    return jnp.exp(largest * jax.nn.soft_sign(step) - back)
+
+
+def _youth(count: Channels) -> Channels:
+    return jnp.maximum(1.0 / jnp.sqrt(count + 1.0), LEAST_YOUTH)
+
+
+def _bounded(y: Sequence[Channels]) -> Table:
+    return jnp.clip(jnp.nan_to_num(jnp.stack(y)), -CLIP, CLIP)
