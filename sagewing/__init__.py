@@ -42,7 +42,15 @@ _HOMES = {
         *("Result", "SageHusa"),
     ),
     "sagewing.models": ("ContinuousModel", "Model"),
-    "sagewing.policy": ("Architecture", "Embedded", "Network", "Noise", "Policy", "Tiled", "Universal"),
+    "sagewing.policy": (
+        "Architecture",
+        "Embedded",
+        "Network",
+        "Noise",
+        "Policy",
+        "Tiled",
+        "Universal",
+    ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

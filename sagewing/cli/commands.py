@@ -22,6 +22,7 @@ COMMANDS = {
     "bench flight": Entry("bench_flight:BenchFlight", "the paper's flight table and figures"),
     "bench chaos": Entry("bench_chaos:BenchChaos", "the paper's chaotic systems, every filter"),
     "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
+    "bench universal": Entry("bench_universal:BenchUniversal", "one policy, unseen models"),
     "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
     "export": Entry("export:Export", "a filter as C99 for a flight computer"),
     "sweep ablation": Entry(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sagewing.bench.flight import UNIVERSAL
 from sagewing.errors import InputError
 from sagewing.policy import Noise, Policy, Universal
 from sagewing.policy.storage import Stored, folder_of, read_card
@@ -39,8 +40,10 @@ def flight_weights(
 ) -> dict[str, Any]:
     """The weights of the flight benchmark: the user's, else those shipped for data and noise."""
     kinds = {name: learner.kind for name, learner in flight.LEARNERS.items()}
-    learned = own_weights(given, kinds)
+    learned = own_weights(given, {**kinds, UNIVERSAL: Universal})
     for name in filters:
         if name in kinds and name not in learned:
             learned[name] = kinds[name].pretrained(f"flight-{kind}-{noise}-{name}")
+        elif name == UNIVERSAL and name not in learned:
+            learned[name] = Universal.pretrained("universal")
     return learned

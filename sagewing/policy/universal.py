@@ -50,6 +50,7 @@ class Memory(NamedTuple):
 
 # How much of the present goes into running means of these rates.
 Share = Callable[[Float[Array, "m"]], Table]
+Rows = Float[Array, "..."]
 
 
 class Network(eqx.Module):
@@ -63,22 +64,35 @@ class Network(eqx.Module):
     log_rates: Float[Array, "bank"]
     head: MLP
 
-    def __init__(self, n_in: int, bank: int, hidden: int, n_out: int, *, key: PRNGKeyArray):
+    def __init__(
+        self, n_in: int, bank: int, hidden: tuple[int, ...], n_out: int, *, key: PRNGKeyArray
+    ):
         k_enc, k_head = jax.random.split(key)
         self.encoder = Linear(n_in, bank, key=k_enc)
         self.log_rates = jnp.log(jnp.geomspace(0.5, 0.005, bank))
-        head = MLP([n_in + bank, hidden, hidden, n_out], final_relu=False, key=k_head)
+        head = MLP([n_in + bank, *hidden, n_out], final_relu=False, key=k_head)
         # At first it says nothing, and the filter is the EKF with the nominal noise.
         silent = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
         self.head = eqx.tree_at(lambda h: h.layers[-1], head, silent)
 
-    def __call__(self, y: Table, bank: Table, share: Share) -> tuple[Table, Table]:
-        """What the head says, and the next bank."""
-        flat = y.reshape((y.shape[0], -1))
-        seen = jax.nn.relu(self.encoder(flat)).reshape(bank.shape)
-        bank = bank + share(jnp.exp(self.log_rates)) * (seen - bank)
-        said = self.head(jnp.concatenate([flat, bank.reshape((bank.shape[0], -1))]))
-        return said.reshape((said.shape[0], *y.shape[1:])), bank
+    def __call__(self, y: Table, bank: Table, share: Table) -> tuple[Table, Table]:
+        """What the head says, and the next bank, of which `share` is new."""
+        if y.ndim == 2:  # one record: channel by channel, which is what makes good C
+            each = [self._judge(y[:, i], bank[:, i], share[:, i]) for i in range(y.shape[1])]
+            said, bank = (jnp.stack(column, axis=1) for column in zip(*each, strict=True))
+            return said, bank
+        flat = [a.reshape((a.shape[0], -1)) for a in (y, bank, share)]
+        said, new = self._judge(*flat)
+        return said.reshape((said.shape[0], *y.shape[1:])), new.reshape(bank.shape)
+
+    @property
+    def rates(self) -> Float[Array, "bank"]:
+        """Of the bank's means."""
+        return jnp.exp(self.log_rates)
+
+    def _judge(self, y: Rows, bank: Rows, share: Rows) -> tuple[Rows, Rows]:
+        bank = bank + share * (jax.nn.relu(self.encoder(y)) - bank)
+        return self.head(jnp.concatenate([y, bank])), bank
 
 
 class Universal(Stored):
@@ -92,7 +106,7 @@ class Universal(Stored):
 
     kind: ClassVar[str] = "universal"
     bank: int = eqx.field(static=True)
-    hidden: int = eqx.field(static=True)
+    hidden: tuple[int, ...] = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
     measured: Network
@@ -104,17 +118,17 @@ class Universal(Stored):
 
     def __init__(
         self,
-        bank: int = 12,
-        hidden: int = 20,
+        bank: int = 8,
+        hidden: tuple[int, ...] = (16, 8),
         bounds: tuple[float, float] = (1e-5, 1e4),
         gain_noise: GainNoise = "posterior",
         *,
         key: PRNGKeyArray,
     ):
         checks.adaptation(bounds, gain_noise)
-        for name, size in (("bank", bank), ("hidden", hidden)):
+        for size in (bank, *hidden):
             if type(size) is not int or not 1 <= size <= MOST_SIZE:
-                raise InputError(f"{name} must lie in 1..{MOST_SIZE}; got {size}.")
+                raise InputError(f"A layer has 1..{MOST_SIZE} neurons; got {size!r}.")
         k_measured, k_state = jax.random.split(key)
         self.bank = bank
         self.hidden = hidden
@@ -128,7 +142,9 @@ class Universal(Stored):
 
         def empty(v: jax.Array, means: int) -> Memory:
             return Memory(
-                jnp.zeros_like(v), jnp.zeros_like(v), jnp.zeros((means + self.bank, *v.shape), v.dtype)
+                jnp.zeros_like(v),
+                jnp.zeros_like(v),
+                jnp.zeros((means + self.bank, *v.shape), v.dtype),
             )
 
         return empty(r, 3 * len(RATES) + 1), empty(q, 3 * len(RATES))
@@ -148,7 +164,7 @@ class Universal(Stored):
         decision = Attenuation(
             q=jax.nn.sigmoid(d_q + CALM_D),
             r=jax.nn.sigmoid(d_r + CALM_D),
-            scale_q=_factor(STEP_Q, step_q, seen.q, seen.q0),
+            scale_q=_factor(STEP_Q, step_q, seen.q, seen.q0 + TINY),
             scale_r=_factor(STEP_R, step_r, seen.r, seen.r0),
             inflate_r=jnp.exp(inflation),
         )
@@ -173,11 +189,11 @@ class Universal(Stored):
             *(products / (squares + TINY)),
             *_contrast(jnp.maximum(squares - predicted, 0.0), r),
             known[-1],
-            jnp.log(r),
+            jnp.log((seen.r + TINY) / r0),
             jnp.log(S / seen.r),
             _youth(count),
         ]
-        said, bank = self.measured(_bounded(y), bank, share)
+        said, bank = self.measured(_bounded(y), bank, share(self.measured.rates))
         last = jnp.where(seen.arrived, x, memory.last)
         return said, Memory(last, count, jnp.concatenate([known, bank]))
 
@@ -210,7 +226,7 @@ class Universal(Stored):
             of_outliers,
             _youth(count),
         ]
-        said, bank = self.state(_bounded(y), bank, share)
+        said, bank = self.state(_bounded(y), bank, share(self.state.rates))
         last = jnp.where(heard, x, memory.last)
         return said, Memory(last, count, jnp.concatenate([known, bank]))
 
@@ -220,7 +236,7 @@ class Universal(Stored):
     def card(self) -> dict[str, Any]:
         """The sizes, and the filter that the policy was trained in."""
         return {
-            "architecture": {"bank": self.bank, "hidden": self.hidden},
+            "architecture": {"bank": self.bank, "hidden": list(self.hidden)},
             "filter": {"bounds": list(self.bounds), "gain_noise": self.gain_noise},
         }
 
@@ -232,7 +248,7 @@ class Universal(Stored):
             raise ValueError(f"bounds is {inside['bounds']!r}")
         low, high = (number(b) for b in inside["bounds"])
         own = ((low, high), inside["gain_noise"])
-        return cls(sizes["bank"], sizes["hidden"], *own, key=jax.random.key(0))
+        return cls(sizes["bank"], tuple(sizes["hidden"]), *own, key=jax.random.key(0))
 
 
 def _sharing(count: Channels, heard: Flags) -> tuple[Channels, Share]:
@@ -259,7 +275,7 @@ def _contrast(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _factor(largest: float, step: Channels, now: Channels, base: Channels) -> Channels:
     """What the head says, and a little of the way back to the base."""
-    back = RELAXATION * jnp.log((now + TINY) / (base + TINY))
+    back = RELAXATION * jnp.log((now + TINY) / base)
     return jnp.exp(largest * jax.nn.soft_sign(step) - back)
 
 
@@ -268,4 +284,5 @@ def _youth(count: Channels) -> Channels:
 
 
 def _bounded(y: Sequence[Channels]) -> Table:
-    return jnp.clip(jnp.nan_to_num(jnp.stack(y)), -CLIP, CLIP)
+    bounded = jnp.clip(jnp.stack(y), -CLIP, CLIP)
+    return jnp.where(jnp.isnan(bounded), 0.0, bounded)

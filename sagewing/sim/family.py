@@ -214,8 +214,10 @@ def _in_units(
     unit = jnp.where(states, raw.size * 10.0**decades, 1.0)
     A = dt * c.A * unit[None] / unit[:, None]
     A = jnp.where(states[:, None] & states[None], A, -PADDING_DECAY * jnp.eye(N_X))
-    p = dt * c.p * jnp.stack(
-        [unit[0] * unit[2] / unit[1], unit[0] * unit[1] / unit[2], unit[0] ** 2]
+    p = (
+        dt
+        * c.p
+        * jnp.stack([unit[0] * unit[2] / unit[1], unit[0] * unit[1] / unit[2], unit[0] ** 2])
     )
     W = jnp.where(states[:, None], dt * c.W / unit[:, None], 0.0)
     V = jnp.where(states[None], c.V * unit[None], 0.0)
@@ -270,7 +272,9 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
 
     right = chance(NOTHING_WRONG)
     wrong_q, wrong_r = chance(0.7), chance(0.7)
-    log_q = jnp.where(chance(0.25), _uniform(next(keys), -4.5, -2.0), _uniform(next(keys), -2.0, 1.5))
+    log_q = jnp.where(
+        chance(0.25), _uniform(next(keys), -4.5, -2.0), _uniform(next(keys), -2.0, 1.5)
+    )
     log_q = jnp.where(wrong_q, log_q, 0.0) + _uniform(next(keys), -0.4, 0.4, N_X) * wrong_q
     log_r = jnp.where(wrong_r, _uniform(next(keys), -0.7, 2.0), 0.0)
     log_r = log_r + _uniform(next(keys), -0.4, 0.4, N_Z) * wrong_r
@@ -352,9 +356,7 @@ def _thomas(key: PRNGKeyArray) -> _System:
     k_dt, k_b = jax.random.split(key)
     A = -_uniform(k_b, 0.1, 0.22) * jnp.eye(3)
     follows = jnp.roll(jnp.eye(3), 1, axis=1)
-    return _system(
-        _log_uniform(k_dt, 0.01, 0.2), 3, [2.5, 2.5, 2.5], A=A, W=jnp.eye(3), V=follows
-    )
+    return _system(_log_uniform(k_dt, 0.01, 0.2), 3, [2.5, 2.5, 2.5], A=A, W=jnp.eye(3), V=follows)
 
 
 def _van_der_pol(key: PRNGKeyArray) -> _System:
@@ -372,9 +374,7 @@ def _pendulum(key: PRNGKeyArray) -> _System:
     g, c, s = _uniform(k_g, 1.0, 10.0), _uniform(k_c, 0.05, 0.3), _uniform(k_s, 0.2, 2.0)
     two = jax.random.uniform(k_n) < 0.5
     s = jnp.where(two, s, 0.0)
-    A = _matrix(
-        [[0.0, 1.0, 0.0, 0.0], [-s, -c, s, 0.0], [0.0, 0.0, 0.0, 1.0], [s, 0.0, -s, -c]]
-    )
+    A = _matrix([[0.0, 1.0, 0.0, 0.0], [-s, -c, s, 0.0], [0.0, 0.0, 0.0, 1.0], [s, 0.0, -s, -c]])
     W = _matrix([[0.0] * 4, [-g, 0.0, 0.0, 0.0], [0.0] * 4, [0.0, 0.0, -g, 0.0]])
     return _system(
         _log_uniform(k_dt, 0.005, 0.05),
@@ -421,9 +421,7 @@ def _sines(key: PRNGKeyArray) -> _System:
     W = 0.7 * jax.random.normal(k_W, (N_X, N_X))
     V, phi = jax.random.normal(k_V, (N_X, N_X)), _uniform(k_phi, 0.0, 2.0 * math.pi, N_X)
     n_x = jax.random.randint(k_n, (), 2, N_X + 1)
-    return _system(
-        _log_uniform(k_dt, 0.02, 0.2), n_x, 1.5 * jnp.ones(N_X), A=A, W=W, V=V, phi=phi
-    )
+    return _system(_log_uniform(k_dt, 0.02, 0.2), n_x, 1.5 * jnp.ones(N_X), A=A, W=W, V=V, phi=phi)
 
 
 SYSTEMS = {

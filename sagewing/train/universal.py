@@ -29,7 +29,7 @@ LARGEST = 1e8  # variances: a larger error is no worse
 HELD_OUT = 1_000_000_007
 
 
-def schedule(epochs: int = 3000, learning_rate: float = 3e-3) -> Schedule:
+def schedule(epochs: int = 2000, learning_rate: float = 5e-3) -> Schedule:
     """A learning rate that falls to a tenth, then to a hundredth."""
     decay = tuple((round(share * epochs), 10.0**-0.5) for share in (0.5, 0.7, 0.85, 0.95))
     return Schedule(epochs, learning_rate, clip_norm=0.5, decay=decay)
@@ -46,12 +46,12 @@ class UniversalTraining:
 
     schedule: Schedule = field(default_factory=schedule)
     steps: int = 80
-    longest: int = 2000
-    batch: int = 96
+    longest: int = 1500
+    batch: int = 64
     loss_to_ekf: float = 1.0
-    loss_if_right: float = 3.0
-    bank: int = 12
-    hidden: int = 20
+    loss_if_right: float = 5.0
+    bank: int = 8
+    hidden: tuple[int, ...] = (16, 8)
     bounds: tuple[float, float] = (1e-5, 1e4)
 
 
@@ -162,7 +162,6 @@ def window(
 ) -> tuple[Running, Errors]:
     """So many steps from step `first` on, and the mean squared errors over them."""
 
-    @jax.checkpoint
     def step(running: Running, k: Array) -> tuple[Running, Errors]:
         return advance(drawn, policy, running, k, key)
 
@@ -179,13 +178,14 @@ class HeldOut(NamedTuple):
     """Geometric means over held-out episodes of the ratio of RMS errors to the oracle's.
 
     `late` is over the last tenth of a long record, `right` where the nominal noise is right,
-    `ekf` is the nominal EKF; `lost_to_ekf` is the share of episodes more than 10% behind it.
+    `ekf` and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes more than 10% behind it.
     """
 
     ratio: float
     right: float
     late: float
     ekf: float
+    ekf_late: float
     lost_to_ekf: float
 
 
@@ -217,6 +217,7 @@ def held_out(policy: Universal, runs: int = 1000, early: int = 400, wait: int = 
         mean(first.universal, counts & drawn.right, first),
         mean(last.universal, counts_late, last),
         mean(first.ekf, counts, first),
+        mean(last.ekf, counts_late, last),
         float(behind),
     )
 
