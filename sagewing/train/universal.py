@@ -178,7 +178,8 @@ class HeldOut(NamedTuple):
     """Geometric means over held-out episodes of the ratio of RMS errors to the oracle's.
 
     `late` is over the last tenth of a long record, `right` where the nominal noise is right,
-    `ekf` and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes more than 10% behind it.
+    `ekf` and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes more than 10%
+    behind it.
     """
 
     ratio: float
