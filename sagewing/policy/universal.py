@@ -6,13 +6,13 @@ means alone: they forget at known rates, cannot run away however long the record
 computer no exponentials.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
@@ -21,10 +21,13 @@ from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Attenuation, Seen
 from sagewing.policy.layers import MLP, Linear
 from sagewing.policy.storage import Stored, number
-from sagewing.shapes import Flags, Measurements, States
+from sagewing.shapes import Measurements, States
 
 Channels = Float[Array, "n *batch"]
 Table = Float[Array, "m n *batch"]
+Banks = Float[Array, "n bank *batch"]
+Heard = Bool[Array, "n *batch"]
+Rows = Shaped[Array, "..."]
 
 RATES = (0.1, 0.02, 0.004)  # of the running means of squares and of products with the last one
 LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
@@ -41,16 +44,15 @@ MOST_SIZE = 512
 
 
 class Memory(NamedTuple):
-    """Of every channel: what it said last, how often it has spoken, and the running means."""
+    """Of every channel: what it said last, how often it has spoken, and the running means.
+
+    The learned ones stand channel by channel, so that in C they are one vector each.
+    """
 
     last: Channels
     count: Channels
     means: Table
-
-
-# How much of the present goes into running means of these rates.
-Share = Callable[[Float[Array, "m"]], Table]
-Rows = Float[Array, "..."]
+    bank: Banks
 
 
 class Network(eqx.Module):
@@ -75,23 +77,20 @@ class Network(eqx.Module):
         silent = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
         self.head = eqx.tree_at(lambda h: h.layers[-1], head, silent)
 
-    def __call__(self, y: Table, bank: Table, share: Table) -> tuple[Table, Table]:
-        """What the head says, and the next bank, of which `share` is new."""
+    def __call__(self, y: Table, bank: Banks, count: Channels, heard: Heard) -> tuple[Table, Banks]:
+        """What the head says, and the next bank."""
         if y.ndim == 2:  # one record: channel by channel, which is what makes good C
-            each = [self._judge(y[:, i], bank[:, i], share[:, i]) for i in range(y.shape[1])]
-            said, bank = (jnp.stack(column, axis=1) for column in zip(*each, strict=True))
-            return said, bank
-        flat = [a.reshape((a.shape[0], -1)) for a in (y, bank, share)]
-        said, new = self._judge(*flat)
-        return said.reshape((said.shape[0], *y.shape[1:])), new.reshape(bank.shape)
+            each = [self._judge(*one) for one in zip(y.T, bank, count, heard, strict=True)]
+            said, bank = (jnp.stack(column) for column in zip(*each, strict=True))
+            return said.T, bank
+        flat = [a.reshape((a.shape[0], -1)) for a in (y, jnp.swapaxes(bank, 0, 1))]
+        said, new = self._judge(*flat, count.reshape(-1), heard.reshape(-1))
+        new = new.reshape((new.shape[0], *y.shape[1:]))
+        return said.reshape((said.shape[0], *y.shape[1:])), jnp.swapaxes(new, 0, 1)
 
-    @property
-    def rates(self) -> Float[Array, "bank"]:
-        """Of the bank's means."""
-        return jnp.exp(self.log_rates)
-
-    def _judge(self, y: Rows, bank: Rows, share: Rows) -> tuple[Rows, Rows]:
-        bank = bank + share * (jax.nn.relu(self.encoder(y)) - bank)
+    def _judge(self, y: Rows, bank: Rows, count: Rows, heard: Rows) -> tuple[Rows, Rows]:
+        rates = jnp.exp(self.log_rates)
+        bank = bank + _share(rates, count, heard) * (jax.nn.relu(self.encoder(y)) - bank)
         return self.head(jnp.concatenate([y, bank])), bank
 
 
@@ -141,11 +140,10 @@ class Universal(Stored):
         """Nothing seen yet."""
 
         def empty(v: jax.Array, means: int) -> Memory:
-            return Memory(
-                jnp.zeros_like(v),
-                jnp.zeros_like(v),
-                jnp.zeros((means + self.bank, *v.shape), v.dtype),
-            )
+            none = jnp.zeros_like(v)
+            known = jnp.zeros((means, *v.shape), v.dtype)
+            bank = jnp.zeros((len(v), self.bank, *v.shape[1:]), v.dtype)
+            return Memory(none, none, known, bank)
 
         return empty(r, 3 * len(RATES) + 1), empty(q, 3 * len(RATES))
 
@@ -175,12 +173,12 @@ class Universal(Stored):
         r, r0, S = seen.r / seen.r0, seen.r0, diagonal(seen.S)
         x, s = seen.nu / jnp.sqrt(r0), S / r0
         surprise = jnp.log(x**2 / s + SMALL)
-        count, share = _sharing(memory.count, seen.arrived)
+        count = memory.count + seen.arrived
         values = [*_squares(x, memory.last, s), jnp.maximum(s - r, 0.0)]
-        known, bank = memory.means[: -self.bank], memory.means[-self.bank :]
+        known = memory.means
         now = jnp.stack([*(v for v in values for _ in RATES), surprise])
         rates = jnp.asarray([*RATES * len(values), RATES[1]], x.dtype)
-        known = known + share(rates) * (now - known)
+        known = known + _share(rates, count, seen.arrived) * (now - known)
         squares, products, predicted = known[:-1].reshape((len(values), len(RATES), *x.shape))
         y = [
             surprise,
@@ -193,9 +191,9 @@ class Universal(Stored):
             jnp.log(S / seen.r),
             _youth(count),
         ]
-        said, bank = self.measured(_bounded(y), bank, share(self.measured.rates))
+        said, bank = self.measured(_bounded(y), memory.bank, count, seen.arrived)
         last = jnp.where(seen.arrived, x, memory.last)
-        return said, Memory(last, count, jnp.concatenate([known, bank]))
+        return said, Memory(last, count, known, bank)
 
     def _states(self, memory: Memory, seen: Seen, refused: Measurements) -> tuple[Table, Memory]:
         """Is a state corrected more than its q explains, and again and again the same way?"""
@@ -207,12 +205,12 @@ class Universal(Stored):
         # How much of what moves this state was refused as an outlier.
         of_outliers = sum(jnp.moveaxis(KL**2 * refused[None], 1, 0), jnp.zeros_like(q0)) / moved
         heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
-        count, share = _sharing(memory.count, heard)
+        count = memory.count + heard
         values = [*_squares(x, memory.last, s), s]
-        known, bank = memory.means[: -self.bank], memory.means[-self.bank :]
+        known = memory.means
         now = jnp.stack([v for v in values for _ in RATES])
         rates = jnp.asarray(RATES * len(values), x.dtype)
-        known = known + share(rates) * (now - known)
+        known = known + _share(rates, count, heard) * (now - known)
         squares, products, predicted = known.reshape((len(values), len(RATES), *x.shape))
         y = [
             jnp.log(x**2 / s + SMALL),
@@ -226,9 +224,9 @@ class Universal(Stored):
             of_outliers,
             _youth(count),
         ]
-        said, bank = self.state(_bounded(y), bank, share(self.state.rates))
+        said, bank = self.state(_bounded(y), memory.bank, count, heard)
         last = jnp.where(heard, x, memory.last)
-        return said, Memory(last, count, jnp.concatenate([known, bank]))
+        return said, Memory(last, count, known, bank)
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
         """Any will do."""
@@ -251,15 +249,10 @@ class Universal(Stored):
         return cls(sizes["bank"], tuple(sizes["hidden"]), *own, key=jax.random.key(0))
 
 
-def _sharing(count: Channels, heard: Flags) -> tuple[Channels, Share]:
-    """One more where something was heard; at first a running mean is the plain mean."""
-    count = count + heard
-
-    def share(rates: Float[Array, "m"]) -> Table:
-        rate = rates.reshape((-1, *(1,) * count.ndim))
-        return jnp.where(heard, jnp.maximum(rate, 1.0 / jnp.maximum(count, 1.0)), 0.0)
-
-    return count, share
+def _share(rates: Rows, count: Rows, heard: Rows) -> Rows:
+    """How much of the present goes into running means; at first they are plain means."""
+    rates = rates.reshape((-1, *(1,) * count.ndim))
+    return jnp.where(heard, jnp.maximum(rates, 1.0 / jnp.maximum(count, 1.0)), 0.0)
 
 
 def _squares(x: Channels, last: Channels, variance: Channels) -> tuple[Channels, Channels]:

@@ -29,7 +29,7 @@ LARGEST = 1e8  # variances: a larger error is no worse
 HELD_OUT = 1_000_000_007
 
 
-def schedule(epochs: int = 2000, learning_rate: float = 5e-3) -> Schedule:
+def schedule(epochs: int = 1300, learning_rate: float = 5e-3) -> Schedule:
     """A learning rate that falls to a tenth, then to a hundredth."""
     decay = tuple((round(share * epochs), 10.0**-0.5) for share in (0.5, 0.7, 0.85, 0.95))
     return Schedule(epochs, learning_rate, clip_norm=0.5, decay=decay)
