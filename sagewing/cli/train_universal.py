@@ -79,8 +79,8 @@ class TrainUniversal:
             found = held_out(policy, runs=self.held_out)
             console.out.print(
                 f"seed {seed}, held out: {found.ratio:.3f} times the oracle's error, "
-                f"{found.right:.3f} where the nominal noise is right, {found.late:.3f} late in a "
-                f"long record; nominal EKF {found.ekf:.3f} and {found.ekf_late:.3f} late; "
-                f"over 10% behind it in {100.0 * found.lost_to_ekf:.1f}%",
+                f"{found.right:.3f} where the nominal noise is right; {found.late:.3f} and "
+                f"{found.late_right:.3f} late in a long record; nominal EKF {found.ekf:.3f}, "
+                f"{found.ekf_late:.3f} late; over 10% behind it in {100 * found.lost_to_ekf:.1f}%",
                 soft_wrap=True,
             )

@@ -38,8 +38,8 @@ static inline int sw_to_int(sw_real a)
     "sw_matvec": """
 /* y = W x for a matrix that is stored column by column, four columns at a time;
    of a small one, eight rows in registers, which compilers see only where it stands alone. */
-#ifdef __GNUC__
-__attribute__((noinline))
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((noinline, noclone))
 #endif
 static void sw_matvec(const sw_real *restrict w, const sw_real *restrict x,
                       sw_real *restrict y, int rows, int columns)

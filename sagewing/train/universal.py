@@ -177,48 +177,57 @@ def _filters(policy: Universal) -> tuple[Any, Any]:
 class HeldOut(NamedTuple):
     """Geometric means over held-out episodes of the ratio of RMS errors to the oracle's.
 
-    `late` is over the last tenth of a long record, `right` where the nominal noise is right,
-    `ekf` and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes more than 10%
-    behind it.
+    `late` is over the last steps of a long record, `right` where the nominal noise is right; `ekf`
+    and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes that are more than
+    10% behind it.
     """
 
     ratio: float
     right: float
     late: float
+    late_right: float
     ekf: float
     ekf_late: float
     lost_to_ekf: float
 
 
 @eqx.filter_jit
-def _held_out(policy: Universal, key: PRNGKeyArray, runs: int, early: int, wait: int) -> Any:
+def _held_out(policy: Universal, key: PRNGKeyArray, runs: int, steps: int) -> Any:
     k_draw, k_noise, k_start = jax.random.split(key, 3)
     drawn = family.draw(jax.random.split(k_draw, runs))
+
+    def step(running: Running, k: Array) -> tuple[Running, tuple[Errors, Array]]:
+        running, errors = advance(drawn, policy, running, k, k_noise)
+        there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
+        return running, (errors, there)
+
     running = start(drawn, policy, k_start)
-    running, first = window(drawn, policy, running, jnp.asarray(0), early, k_noise)
-    counts = teaches(drawn, running, first)
-    running, _ = window(drawn, policy, running, jnp.asarray(early), wait, k_noise)
-    running, last = window(drawn, policy, running, jnp.asarray(early + wait), early, k_noise)
-    return drawn, first, counts, last, teaches(drawn, running, last)
+    return drawn.right, *jax.lax.scan(step, running, jnp.arange(steps))[1]
 
 
-def held_out(policy: Universal, runs: int = 1000, early: int = 400, wait: int = 2400) -> HeldOut:
-    """Score a policy on episodes that no training sees."""
-    drawn, first, counts, last, counts_late = _held_out(
-        policy, jax.random.key(HELD_OUT), runs, early, wait
-    )
+def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int = 3000) -> HeldOut:
+    """Score a policy on episodes that no training sees: their first and their last steps."""
+    right, errors, there = _held_out(policy, jax.random.key(HELD_OUT), runs, steps)
 
-    def mean(errors: Array, where: Array, by: Errors) -> float:
-        logs = 0.5 * (jnp.log(errors) - jnp.log(by.oracle))
+    def over(rows: slice) -> tuple[Array, Array, Array]:
+        """Logarithms of ratios to the oracle, of the policy and the EKF, and where they count."""
+        means = Errors(*(jnp.mean(e[rows], axis=0) + SMALLEST for e in errors))
+        logs = [0.5 * jnp.log(e / means.oracle) for e in (means.universal, means.ekf)]
+        return *logs, jnp.all(there[rows], axis=0) & (means.oracle < LOST)
+
+    def mean(logs: Array, where: Array) -> float:
         return float(jnp.exp(jnp.sum(jnp.where(where, logs, 0.0)) / jnp.sum(where)))
 
-    behind = jnp.sum((first.universal > 1.21 * first.ekf) & counts) / jnp.sum(counts)
+    ours, ekf, counts = over(slice(0, early))
+    late, ekf_late, counts_late = over(slice(steps - early, steps))
+    behind = jnp.sum((ours > ekf + jnp.log(1.1)) & counts) / jnp.sum(counts)
     return HeldOut(
-        mean(first.universal, counts, first),
-        mean(first.universal, counts & drawn.right, first),
-        mean(last.universal, counts_late, last),
-        mean(first.ekf, counts, first),
-        mean(last.ekf, counts_late, last),
+        mean(ours, counts),
+        mean(ours, counts & right),
+        mean(late, counts_late),
+        mean(late, counts_late & right),
+        mean(ekf, counts),
+        mean(ekf_late, counts_late),
         float(behind),
     )
 
