@@ -21,6 +21,8 @@ SYSTEMS = {
     "masses": "masses",
     "lorenz96": "Lorenz 96",
     "rossler": "Rössler",
+    "tanks": "tanks",
+    "orbit": "orbit",
 }
 TITLE = "Error over the oracle's, geometric mean over runs (1 is as good as knowing the noise)"
 

@@ -90,6 +90,47 @@ class Lorenz96(ContinuousModel):
         return x[::2]
 
 
+class Tanks(ContinuousModel):
+    """Johansson's quadruple-tank process (2000): four levels in cm, the lower two seen.
+
+    Two pumps run steadily; the upper tanks drain into the lower ones.
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """Torricelli's law, in cm and seconds; Johansson's minimum-phase parameters."""
+        area = jnp.array([28.0, 32.0, 28.0, 32.0], x.dtype)
+        hole = jnp.array([0.071, 0.057, 0.071, 0.057], x.dtype)
+        out = hole * jnp.sqrt(2.0 * 981.0 * jnp.maximum(x, 0.01))
+        pumped = jnp.array([0.7 * 3.33, 0.6 * 3.35, 0.4 * 3.35, 0.3 * 3.33], x.dtype) * 3.0
+        down = jnp.concatenate([out[2:], jnp.zeros_like(out[2:])])
+        return (pumped + down - out) / area
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The lower two levels."""
+        return x[:2]
+
+
+class Orbit(ContinuousModel):
+    """A satellite around a point mass, its range seen from three stations.
+
+    Units: the Earth's radius and the time in which mu = 1 (806.8 s).
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """Newton's law."""
+        at, v = x[:3], x[3:]
+        return jnp.concatenate([v, -at / jnp.sum(at**2) ** 1.5])
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The distances from three places on the Earth, which stands still."""
+        stations = jnp.array([[1.0, 0.0, 0.0], [0.0, 0.8, 0.6], [0.0, -0.6, 0.8]], x.dtype)
+        return jnp.sqrt(jnp.sum((x[:3] - stations) ** 2, axis=1))
+
+
 @dataclass(frozen=True)
 class Unseen:
     """A system, its nominal noise, and how its episodes begin: a draw, then so many steps."""
@@ -135,13 +176,32 @@ UNSEEN: dict[str, Unseen] = {
     ),
     "rossler": Unseen(
         Rossler(),
-        q0=(1e-3,) * 3,
+        q0=(1e-4,) * 3,
         r0=(1.0, 0.04),
         P0=(0.1,) * 3,
         dt=0.03,
         middle=(0.0, 0.0, 1.0),
-        spread=(5.0, 5.0, 0.3),
+        spread=(3.0, 3.0, 0.1),
         settle=300,
+    ),
+    # Written when all else was fixed, and run once.
+    "tanks": Unseen(
+        Tanks(),
+        q0=(4e-3,) * 4,
+        r0=(0.25, 0.25),
+        P0=(1.0,) * 4,
+        dt=2.0,
+        middle=(12.4, 12.7, 1.8, 1.4),
+        spread=(2.0, 2.0, 0.3, 0.3),
+    ),
+    "orbit": Unseen(
+        Orbit(),
+        q0=(1e-9,) * 3 + (1e-8,) * 3,
+        r0=(1e-6,) * 3,
+        P0=(1e-5,) * 6,
+        dt=0.05,
+        middle=(1.6, 0.0, 0.0, 0.0, 0.6, 0.5),
+        spread=(0.05,) * 3 + (0.03,) * 3,
     ),
 }
 
