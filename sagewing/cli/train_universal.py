@@ -33,7 +33,7 @@ class TrainUniversal:
     """the first seed"""
     seeds: int = 1
     """train this many seeds in one program"""
-    epochs: int = 1300
+    epochs: int = 1800
     """updates, one batch each"""
     batch: int = 64
     """systems in a batch"""

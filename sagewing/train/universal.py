@@ -19,7 +19,7 @@ from sagewing.policy import Universal
 from sagewing.shapes import Scalar
 from sagewing.sim import family
 from sagewing.sim.family import N_X, N_Z, Drawn, FamilyModel
-from sagewing.train.loop import Progress, Schedule, Trained, train
+from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 
 Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
 LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
@@ -29,9 +29,16 @@ LARGEST = 1e8  # variances: a larger error is no worse
 HELD_OUT = 1_000_000_007
 
 
-def schedule(epochs: int = 1300, learning_rate: float = 5e-3) -> Schedule:
-    """A learning rate that falls to a tenth, then to a hundredth."""
-    decay = tuple((round(share * epochs), 10.0**-0.5) for share in (0.5, 0.7, 0.85, 0.95))
+# Of the epochs; then the learning rate falls, rises again for the second part, and falls.
+FIRST_PART = 13 / 18
+FALL = 10.0**-0.5
+DECAY = tuple((share * FIRST_PART, FALL) for share in (0.5, 0.7, 0.85, 0.95))
+AGAIN = ((FIRST_PART, 40.0), (0.88, FALL), (0.95, FALL))
+
+
+def schedule(epochs: int = 1800, learning_rate: float = 5e-3) -> Schedule:
+    """Two falls of the learning rate, one for each part of the training."""
+    decay = tuple((round(share * epochs), factor) for share, factor in (*DECAY, *AGAIN))
     return Schedule(epochs, learning_rate, clip_norm=0.5, decay=decay)
 
 
@@ -40,8 +47,9 @@ class UniversalTraining:
     """The settings of a training on the family.
 
     A batch runs for a while without derivatives, up to `longest` steps, and then `steps` steps with
-    them. An error counts by the logarithm of its ratio to the oracle's; `loss_to_ekf` weighs what
-    is lost to the nominal EKF, `loss_if_right` that where the nominal noise is right.
+    them; in the first part of the training mostly for a short while, in the second for a long one.
+    An error counts by the logarithm of its ratio to the oracle's; `loss_to_ekf` weighs what is lost
+    to the nominal EKF, `loss_if_right` that where the nominal noise is right.
     """
 
     schedule: Schedule = field(default_factory=schedule)
@@ -81,9 +89,14 @@ def train_universal(
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Trained:
     """Train one policy for each seed; see `train` for `folder` and `resume`."""
+    epochs = setup.schedule.epochs
+    parts = [
+        Stage(round(FIRST_PART * epochs), partial(loss, setup, patient=False)),
+        Stage(epochs, partial(loss, setup, patient=True)),
+    ]
     return train(
         lambda key: Universal(setup.bank, setup.hidden, setup.bounds, key=key),
-        partial(loss, setup),
+        parts,
         setup.schedule,
         seeds,
         folder=folder,
@@ -93,12 +106,17 @@ def train_universal(
     )
 
 
-def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scalar:
+def loss(
+    setup: UniversalTraining, policy: Universal, key: PRNGKeyArray, *, patient: bool
+) -> Scalar:
     """How far behind the oracle, and behind the EKF, a batch of the family is."""
     k_draw, k_noise, k_start, k_wait = jax.random.split(key, 4)
     drawn = family.draw(jax.random.split(k_draw, setup.batch))
-    # From the start every fourth time; else from anywhere, near as often as far
-    far = jnp.exp(jax.random.uniform(k_wait, maxval=jnp.log(float(setup.longest))))
+    # From the start every fourth time; else from anywhere: near as often as far, or mostly far
+    if patient:
+        far = setup.longest * jax.random.uniform(k_wait) ** 2
+    else:
+        far = jnp.exp(jax.random.uniform(k_wait, maxval=jnp.log(float(setup.longest))))
     wait = jnp.where(jax.random.uniform(k_start) < 0.25, 0.0, far).astype(int)
     running = start(drawn, policy, jax.random.fold_in(k_start, 1))
     still = jax.lax.stop_gradient(policy)
