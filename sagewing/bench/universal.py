@@ -185,9 +185,9 @@ def _squares(
 
     given = (drawn.z, drawn.arrived, drawn.truth)
     _, (squares, own) = jax.lax.scan(step, filt.init(drawn.x0, P0), given)
-    variance = own if variance is None else variance
-    squares = jnp.minimum(jnp.nan_to_num(squares / variance, nan=LARGEST), LARGEST)
-    return variance, jnp.mean(squares, axis=(0, 1))
+    unit = own if variance is None else variance
+    squares = jnp.minimum(jnp.nan_to_num(squares / unit, nan=LARGEST), LARGEST)
+    return own, jnp.mean(squares, axis=(0, 1))
 
 
 @cache
@@ -289,9 +289,10 @@ def drift(policies: Sequence[Any], *, seed: int = 0, runs: int = 200) -> Drift:
     for policy in policies:
         filt = NDRSageHusa(model, chaos.Q_BASE, chaos.R_BASE, policy)
         made = np.asarray(squares(filt), np.float64)[:, stays]
-        found.append(tuple(_over(made, oracle, a, b) for a, b in ((0, 600), EARLY, LATE)))
-    means = [geometric(values) for values in zip(*found, strict=True)]
-    return Drift(*means, found, int(stays.sum()))
+        first, early, late = (_over(made, oracle, *steps) for steps in ((0, 600), EARLY, LATE))
+        found.append((first, early, late))
+    first, early, late = (geometric(values) for values in zip(*found, strict=True))
+    return Drift(first, early, late, found, int(stays.sum()))
 
 
 def _over(made: np.ndarray, oracle: np.ndarray, first: int, last: int) -> float:

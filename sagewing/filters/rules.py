@@ -18,13 +18,24 @@ PATIENCE = 5.0
 SHUT = 1e8
 
 
+class Around(NamedTuple):
+    """What a step knows besides: the diagonals of F P F^T and of the predicted P, the base noise.
+
+    `switched` is where the kind of measurement is another than before; None in a model with one.
+    """
+
+    FPF: States
+    P: States
+    q0: States
+    r0: Measurements
+    switched: Flags | None
+
+
 class Seen(NamedTuple):
     """What a rule may look at: the innovation and the gain that the noise estimates so far give.
 
     A channel that did not arrive has zero in `nu`, in `white` and in its column of `K`, and a unit
-    variance in `S`. The rest is None where a rule is asked outside of the recursion: the diagonals
-    of F P F^T and of the predicted P, the base noise, and where the kind of measurement is another
-    than before.
+    variance in `S`. `around` is None where a rule is asked outside of the recursion.
     """
 
     nu: Measurements
@@ -35,11 +46,7 @@ class Seen(NamedTuple):
     q: States
     r: Measurements
     arrived: Arrived
-    FPF: States | None = None
-    P: States | None = None
-    q0: States | None = None
-    r0: Measurements | None = None
-    switched: Flags | None = None
+    around: Around | None = None
 
 
 class Attenuation(NamedTuple):

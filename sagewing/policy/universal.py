@@ -18,7 +18,7 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.kernels import diagonal, matmul
 from sagewing.filters.recursion import GainNoise
-from sagewing.filters.rules import Attenuation, Seen
+from sagewing.filters.rules import Around, Attenuation, Seen
 from sagewing.policy.layers import MLP, Linear
 from sagewing.policy.storage import Stored, number
 from sagewing.shapes import Measurements, States
@@ -26,6 +26,7 @@ from sagewing.shapes import Measurements, States
 Channels = Float[Array, "n *batch"]
 Table = Float[Array, "m n *batch"]
 Banks = Float[Array, "n bank *batch"]
+Said = Float[Array, "n_out n *batch"]
 Heard = Bool[Array, "n *batch"]
 Rows = Shaped[Array, "..."]
 
@@ -50,7 +51,7 @@ class Memory(NamedTuple):
     """
 
     last: Channels
-    count: Channels
+    times: Channels
     means: Table
     bank: Banks
 
@@ -77,14 +78,14 @@ class Network(eqx.Module):
         silent = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
         self.head = eqx.tree_at(lambda h: h.layers[-1], head, silent)
 
-    def __call__(self, y: Table, bank: Banks, count: Channels, heard: Heard) -> tuple[Table, Banks]:
+    def __call__(self, y: Table, bank: Banks, count: Channels, heard: Heard) -> tuple[Said, Banks]:
         """What the head says, and the next bank."""
         if y.ndim == 2:  # one record: channel by channel, which is what makes good C
             each = [self._judge(*one) for one in zip(y.T, bank, count, heard, strict=True)]
             said, bank = (jnp.stack(column) for column in zip(*each, strict=True))
             return said.T, bank
         flat = [a.reshape((a.shape[0], -1)) for a in (y, jnp.swapaxes(bank, 0, 1))]
-        said, new = self._judge(*flat, count.reshape(-1), heard.reshape(-1))
+        said, new = self._judge(flat[0], flat[1], count.reshape(-1), heard.reshape(-1))
         new = new.reshape((new.shape[0], *y.shape[1:]))
         return said.reshape((said.shape[0], *y.shape[1:])), jnp.swapaxes(new, 0, 1)
 
@@ -151,29 +152,32 @@ class Universal(Stored):
         self, memory: tuple[Memory, Memory], seen: Seen
     ) -> tuple[Attenuation, tuple[Memory, Memory], None]:
         """Shares, factors and inflation of every channel; what did not arrive changes nothing."""
-        if seen.FPF is None or seen.P is None or seen.q0 is None or seen.r0 is None:
-            raise InputError("The universal policy must see F P F^T, P and the base noise.")
-        of_r, of_q = memory
-        if seen.switched is not None:
-            of_r = jax.tree.map(lambda a: jnp.where(seen.switched, 0.0, a), of_r)
-        (d_r, up, step_r), of_r = self._measured(of_r, seen)
+        (of_r, of_q), around = memory, seen.around
+        if around is None:
+            raise InputError(
+                "The universal policy must see the filter around it: use sw.NDRSageHusa."
+            )
+        switched = around.switched
+        if switched is not None:
+            of_r = jax.tree.map(lambda a: jnp.where(switched, 0.0, a), of_r)
+        (d_r, up, step_r), of_r = self._measured(of_r, seen, around)
         inflation = jnp.minimum(jax.nn.softplus(up + CALM_INFLATION), MOST_INFLATION)
-        (d_q, step_q), of_q = self._states(of_q, seen, inflation)
+        (d_q, step_q), of_q = self._states(of_q, seen, around, inflation)
         decision = Attenuation(
             q=jax.nn.sigmoid(d_q + CALM_D),
             r=jax.nn.sigmoid(d_r + CALM_D),
-            scale_q=_factor(STEP_Q, step_q, seen.q, seen.q0 + TINY),
-            scale_r=_factor(STEP_R, step_r, seen.r, seen.r0),
+            scale_q=_factor(STEP_Q, step_q, seen.q, around.q0 + TINY),
+            scale_r=_factor(STEP_R, step_r, seen.r, around.r0),
             inflate_r=jnp.exp(inflation),
         )
         return decision, (of_r, of_q), None
 
-    def _measured(self, memory: Memory, seen: Seen) -> tuple[Table, Memory]:
+    def _measured(self, memory: Memory, seen: Seen, around: Around) -> tuple[Said, Memory]:
         """Is a channel noisier than its r says, or does the filter not follow it?"""
-        r, r0, S = seen.r / seen.r0, seen.r0, diagonal(seen.S)
+        r, r0, S = seen.r / around.r0, around.r0, diagonal(seen.S)
         x, s = seen.nu / jnp.sqrt(r0), S / r0
         surprise = jnp.log(x**2 / s + SMALL)
-        count = memory.count + seen.arrived
+        count = memory.times + seen.arrived
         values = [*_squares(x, memory.last, s), jnp.maximum(s - r, 0.0)]
         known = memory.means
         now = jnp.stack([*(v for v in values for _ in RATES), surprise])
@@ -195,9 +199,11 @@ class Universal(Stored):
         last = jnp.where(seen.arrived, x, memory.last)
         return said, Memory(last, count, known, bank)
 
-    def _states(self, memory: Memory, seen: Seen, refused: Measurements) -> tuple[Table, Memory]:
+    def _states(
+        self, memory: Memory, seen: Seen, around: Around, refused: Measurements
+    ) -> tuple[Said, Memory]:
         """Is a state corrected more than its q explains, and again and again the same way?"""
-        q0 = seen.q0 + TINY
+        q0 = around.q0 + TINY
         KL = matmul(seen.K, seen.L)
         moved = sum(jnp.moveaxis(KL**2, 1, 0), jnp.zeros_like(q0)) + TINY  # diag K S K^T
         x = sum(jnp.moveaxis(KL * seen.white[None], 1, 0), jnp.zeros_like(q0)) / jnp.sqrt(q0)
@@ -205,7 +211,7 @@ class Universal(Stored):
         # How much of what moves this state was refused as an outlier.
         of_outliers = sum(jnp.moveaxis(KL**2 * refused[None], 1, 0), jnp.zeros_like(q0)) / moved
         heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
-        count = memory.count + heard
+        count = memory.times + heard
         values = [*_squares(x, memory.last, s), s]
         known = memory.means
         now = jnp.stack([v for v in values for _ in RATES])
@@ -218,9 +224,9 @@ class Universal(Stored):
             *_contrast(squares, predicted),
             *(products / (squares + TINY)),
             0.5 * jnp.log((seen.q + TINY) / q0),
-            0.5 * jnp.log((seen.q + TINY) / (seen.FPF + TINY)),
+            0.5 * jnp.log((seen.q + TINY) / (around.FPF + TINY)),
             0.5 * jnp.log(moved / (seen.q + TINY)),
-            0.5 * jnp.log(moved / (seen.P + TINY)),
+            0.5 * jnp.log(moved / (around.P + TINY)),
             of_outliers,
             _youth(count),
         ]

@@ -209,12 +209,12 @@ UNSEEN: dict[str, Unseen] = {
 class Case(NamedTuple):
     """What is wrong: factors of the variances, outliers, a burst of noise, gaps."""
 
-    q: float = 1.0
-    r: float = 1.0
-    burst: float = 1.0  # factor of R in the middle third
-    outlier: float = 0.0  # probability, channel by channel
-    outlier_scale: float = 100.0  # factor of R in one
-    missing: float = 0.0  # probability, channel by channel
+    q: float | Array = 1.0
+    r: float | Array = 1.0
+    burst: float | Array = 1.0  # factor of R in the middle third
+    outlier: float | Array = 0.0  # probability, channel by channel
+    outlier_scale: float | Array = 100.0  # factor of R in one
+    missing: float | Array = 0.0  # probability, channel by channel
 
 
 CASES = {

@@ -230,8 +230,9 @@ def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int =
     def over(rows: slice) -> tuple[Array, Array, Array]:
         """Logarithms of ratios to the oracle, of the policy and the EKF, and where they count."""
         means = Errors(*(jnp.mean(e[rows], axis=0) + SMALLEST for e in errors))
-        logs = [0.5 * jnp.log(e / means.oracle) for e in (means.universal, means.ekf)]
-        return *logs, jnp.all(there[rows], axis=0) & (means.oracle < LOST)
+        counts = jnp.all(there[rows], axis=0) & (means.oracle < LOST)
+        ours, ekf = (0.5 * jnp.log(e / means.oracle) for e in (means.universal, means.ekf))
+        return ours, ekf, counts
 
     def mean(logs: Array, where: Array) -> float:
         return float(jnp.exp(jnp.sum(jnp.where(where, logs, 0.0)) / jnp.sum(where)))
