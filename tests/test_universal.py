@@ -22,10 +22,8 @@ ORDER_X, ORDER_Z = np.array([2, 0, 3, 1]), np.array([1, 0])
 
 @pytest.fixture(scope="module")
 def policy(float64):
-    """One that has much to say: the weights of its last layers are large."""
-    made = sw.Universal(key=jax.random.key(1))
-    last = lambda p: (p.measured.head.layers[-1], p.state.head.layers[-1])  # noqa: E731
-    return eqx.tree_at(last, made, jax.tree.map(lambda a: 100.0 * a, last(made)))
+    """The shipped one."""
+    return sw.Universal.pretrained("universal")
 
 
 class Mixed(sw.Model):
@@ -54,6 +52,7 @@ def record(A, H, q, r):
         x = A @ x + 2.0 * np.sqrt(q) * rng.normal(size=4)
         z.append(H @ x + 2.0 * np.sqrt(r) * rng.normal(size=2))
     z = np.array(z)
+    z[::9] *= 6.0  # some of them are outliers
     z[rng.random(z.shape) < 0.1] = np.nan
     return z
 
@@ -275,3 +274,11 @@ def test_a_slip_on_the_command_line_is_a_sentence(args, says, tmp_path, capsys):
         main([*args, "--out", str(tmp_path / "out")])
     assert ended.value.code == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_training_is_not_overwritten(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "universal", "--out", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "holds no training" in " ".join(capsys.readouterr().err.split())

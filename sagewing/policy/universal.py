@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.kernels import diagonal, matmul
+from sagewing.filters.kernels import diagonal, matmul, matvec
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
 from sagewing.policy.layers import MLP, Linear
@@ -206,10 +206,11 @@ class Universal(Stored):
         q0 = around.q0 + TINY
         KL = matmul(seen.K, seen.L)
         moved = sum(jnp.moveaxis(KL**2, 1, 0), jnp.zeros_like(q0)) + TINY  # diag K S K^T
-        x = sum(jnp.moveaxis(KL * seen.white[None], 1, 0), jnp.zeros_like(q0)) / jnp.sqrt(q0)
+        x = matvec(seen.K, seen.nu) / jnp.sqrt(q0)
         s = moved / q0
-        # How much of what moves this state was refused as an outlier.
-        of_outliers = sum(jnp.moveaxis(KL**2 * refused[None], 1, 0), jnp.zeros_like(q0)) / moved
+        # How much of what moves this state was refused as an outlier, channel by channel.
+        pull = seen.K**2 * diagonal(seen.S)[None]
+        of_outliers = matvec(pull, refused) / (matvec(pull, jnp.ones_like(refused)) + TINY)
         heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
         count = memory.times + heard
         values = [*_squares(x, memory.last, s), s]
