@@ -184,7 +184,7 @@ UNSEEN: dict[str, Unseen] = {
         spread=(3.0, 3.0, 0.1),
         settle=300,
     ),
-    # Written when all else was fixed, and run once.
+    # Written when all else was fixed; nothing was chosen on them.
     "tanks": Unseen(
         Tanks(),
         q0=(4e-3,) * 4,
