@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sagewing.policy import Noise as Noise
     from sagewing.policy import Policy as Policy
     from sagewing.policy import Tiled as Tiled
+    from sagewing.policy import Universal as Universal
 
 __version__ = "0.1.0"
 
@@ -41,7 +42,15 @@ _HOMES = {
         *("Result", "SageHusa"),
     ),
     "sagewing.models": ("ContinuousModel", "Model"),
-    "sagewing.policy": ("Architecture", "Embedded", "Network", "Noise", "Policy", "Tiled"),
+    "sagewing.policy": (
+        "Architecture",
+        "Embedded",
+        "Network",
+        "Noise",
+        "Policy",
+        "Tiled",
+        "Universal",
+    ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

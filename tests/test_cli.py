@@ -269,6 +269,8 @@ def test_what_is_shipped_says_where_it_comes_from(folder):
     if folder.startswith("flight-"):
         assert made["training"]["domain"] == "flight"
         assert folder.endswith(f"-{made['training']['filter']}")
+    elif folder.startswith("universal"):
+        assert made["training"]["domain"] == "family"
     else:
         assert made["training"]["domain"] == "lorenz"
         assert folder.endswith(made["training"]["protocol"])

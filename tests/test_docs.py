@@ -87,7 +87,8 @@ def test_the_reference_has_every_public_name():
 
 @pytest.mark.parametrize("name", ["choosing", "index", "trouble"])
 def test_a_number_of_the_advice_stands_in_a_table_of_the_benchmarks(name):
-    tables = "".join((DOCS / f"{page}.md").read_text() for page in ("protocol", "flight", "deploy"))
+    pages = ("protocol", "flight", "deploy", "universal")
+    tables = "".join((DOCS / f"{page}.md").read_text() for page in pages)
     text = (DOCS / f"{name}.md").read_text()
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     numbers = re.findall(r"(?<![\w.])\d+\.\d{2,}%?(?!\w)", text)

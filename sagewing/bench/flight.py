@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from sagewing.bench.consistency import nees, pose_covariance, pose_std
 from sagewing.bench.metrics import attitude_error, rms
 from sagewing.errors import InputError
-from sagewing.filters import EKF, SageHusa
+from sagewing.filters import EKF, NDRSageHusa, SageHusa
 from sagewing.flights import Flight
 from sagewing.flights.records import IMU, POSE, Record, WithoutPose, record, rows_of
 from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
@@ -46,7 +46,8 @@ CLASSICAL: dict[str, Callable[[Model], Any]] = {
     "shkf995": lambda model: SageHusa(model, Q0, R0, b=0.995),
     "shkf999": lambda model: SageHusa(model, Q0, R0, b=0.999),
 }
-FILTERS = (*CLASSICAL, *LEARNERS)
+UNIVERSAL = "ndr-universal"  # the policy for any model, which has seen no flight
+FILTERS = (*CLASSICAL, *LEARNERS, UNIVERSAL)
 SHIPPED = (*CLASSICAL, "ekf-tuned", "ekf-gated", "ndr")  # what runs without a training of one's own
 ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
 
@@ -139,6 +140,8 @@ def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "
 
 def build(name: str, model: Model, learned: Any = None) -> Any:
     """A filter by its name in tables and options."""
+    if name == UNIVERSAL:
+        return NDRSageHusa(model, Q0, R0, learned)
     return CLASSICAL[name](model) if name in CLASSICAL else LEARNERS[name].build(model, learned)
 
 

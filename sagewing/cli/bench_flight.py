@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.flight import NOISE, SCENARIOS, SHIPPED, Comparison, check_names, compare
+from sagewing.bench.flight import (
+    NOISE,
+    SCENARIOS,
+    SHIPPED,
+    UNIVERSAL,
+    Comparison,
+    check_names,
+    compare,
+)
 from sagewing.bench.result import BenchResult
 from sagewing.bench.scenes import scene_of
 from sagewing.cli import console
@@ -38,7 +46,7 @@ class BenchFlight:
     """the circles of the folder, or what another vehicle flew there: its second half"""
     scenarios: str = ",".join(SCENARIOS)
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
-    filters: str = ",".join(SHIPPED)
+    filters: str = ",".join((*SHIPPED, UNIVERSAL))
     """which filters, in the order of the table"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""

@@ -8,6 +8,7 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
+from sagewing.bench.flight import UNIVERSAL
 from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.weights import learned_part
@@ -38,7 +39,7 @@ class BenchLatency:
     out: Path = Path("out/bench-latency")
     """folder for the result"""
     filters: str = ",".join(FILTERS)
-    """which filters: ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf, ndr"""
+    """which: ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf, ndr, ndr-universal"""
     models: str = ",".join(POLICIES)
     """which models: lorenz, rossler, thomas (3 states), quadrotor (19)"""
     backends: str = ",".join(BACKENDS)
@@ -92,8 +93,9 @@ class BenchLatency:
 
 def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[str, Any]]:
     """A filter with something to measure, and what its C is made of."""
-    learned = learned_part(POLICIES.get(model, POLICIES["lorenz"]))[0] if name == "ndr" else None
-    filt = built(name, system, learned)
+    own = {"ndr": POLICIES.get(model, POLICIES["lorenz"]), UNIVERSAL: "universal"}
+    learned = learned_part(own[name])[0] if name in own else None
+    filt = built("ndr" if name in own else name, system, learned)
     made = source(filt, system.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)
     z, u = drawn(system, RECORD, seed)

@@ -17,11 +17,13 @@ COMMANDS = {
     "run": Entry("run:Run", "the filters on your own log: trajectories, errors, a page"),
     "train flight": Entry("train_flight:TrainFlight", "train the learned filter on flights"),
     "train chaos": Entry("train_chaos:TrainChaos", "train a learned filter on Lorenz"),
+    "train universal": Entry("train_universal:TrainUniversal", "one policy for every model"),
     "tune flight": Entry("tune_flight:TuneFlight", "fit a constant Q and R to flights"),
     "tune chaos": Entry("tune_chaos:TuneChaos", "fit a constant Q and R to Lorenz"),
     "bench flight": Entry("bench_flight:BenchFlight", "the paper's flight table and figures"),
     "bench chaos": Entry("bench_chaos:BenchChaos", "the paper's chaotic systems, every filter"),
     "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
+    "bench universal": Entry("bench_universal:BenchUniversal", "one policy, unseen models"),
     "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
     "export": Entry("export:Export", "a filter as C99 for a flight computer"),
     "sweep ablation": Entry(

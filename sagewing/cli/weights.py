@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sagewing.bench.flight import UNIVERSAL
 from sagewing.errors import InputError
-from sagewing.policy import Noise, Policy
+from sagewing.policy import Noise, Policy, Universal
 from sagewing.policy.storage import Stored, folder_of, read_card
 from sagewing.train import flight
 
 
-def learned_part(name: str) -> tuple[Policy | Noise, dict[str, Any]]:
+def learned_part(name: str) -> tuple[Policy | Universal | Noise, dict[str, Any]]:
     """A policy or tuned noise, of a folder or shipped under this name, and where it comes from."""
     folder = folder_of(name)
     if not folder.is_dir():
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
-    kinds = {Policy.kind: Policy, Noise.kind: Noise}
+    kinds = {kind.kind: kind for kind in (Policy, Universal, Noise)}
     if card.get("kind") not in kinds:
         raise InputError(f"{name} is of the kind {card.get('kind')!r}; needed: {', '.join(kinds)}.")
     return kinds[card["kind"]].load(folder), card.get("provenance", {})
@@ -39,8 +40,10 @@ def flight_weights(
 ) -> dict[str, Any]:
     """The weights of the flight benchmark: the user's, else those shipped for data and noise."""
     kinds = {name: learner.kind for name, learner in flight.LEARNERS.items()}
-    learned = own_weights(given, kinds)
+    learned = own_weights(given, {**kinds, UNIVERSAL: Universal})
     for name in filters:
         if name in kinds and name not in learned:
             learned[name] = kinds[name].pretrained(f"flight-{kind}-{noise}-{name}")
+        elif name == UNIVERSAL and name not in learned:
+            learned[name] = Universal.pretrained("universal")
     return learned

@@ -11,7 +11,7 @@ from sagewing.deploy.trace import rule, unsupported
 from sagewing.deploy.values import Value, elementwise, is_known, nodes, product, settle
 
 # A matrix of constants with at least so many entries becomes a table and a loop.
-TABLE_SIZE = 256
+TABLE_SIZE = 96
 SAME = {
     name: name
     for name in (

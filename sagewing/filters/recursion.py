@@ -21,7 +21,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.lifting import jacobian, per_sample
-from sagewing.filters.rules import Attenuation, Rule, Seen
+from sagewing.filters.rules import Around, Attenuation, Rule, Seen
 from sagewing.models import Model
 from sagewing.shapes import (
     XX,
@@ -204,7 +204,10 @@ class AdaptiveFilter(eqx.Module):
         HPH, L, K, P_post, weighed = gain(P_pred, H, R)
         arrived, nu = arrived & weighed, jnp.where(weighed, nu, 0.0)
         white = whiten(L, nu)
-        d, memory, trace = self.rule(state.memory, Seen(nu, white, HPH + R, L, K, q, r, arrived))
+        switched = None if mode is None else mode != state.mode
+        around = Around(diagonal(FPF), diagonal(P_pred), like(self.q0, q), r0, switched)
+        seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, around)
+        d, memory, trace = self.rule(state.memory, seen)
         d = d if adapts is None else _where(adapts, d)
 
         # Empirical r, attenuate, bound

@@ -11,18 +11,31 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.filters.kernels import diagonal
-from sagewing.shapes import Arrived, Gains, Innovations, Measurements, States
+from sagewing.shapes import Arrived, Flags, Gains, Innovations, Measurements, States
 
 PATIENCE = 5.0
 # What a gate multiplies a variance with to shut a channel out.
 SHUT = 1e8
 
 
+class Around(NamedTuple):
+    """What a step knows besides: the diagonals of F P F^T and of the predicted P, the base noise.
+
+    `switched` is where the kind of measurement is another than before; None in a model with one.
+    """
+
+    FPF: States
+    P: States
+    q0: States
+    r0: Measurements
+    switched: Flags | None
+
+
 class Seen(NamedTuple):
     """What a rule may look at: the innovation and the gain that the noise estimates so far give.
 
     A channel that did not arrive has zero in `nu`, in `white` and in its column of `K`, and a unit
-    variance in `S`.
+    variance in `S`. `around` is None where a rule is asked outside of the recursion.
     """
 
     nu: Measurements
@@ -33,6 +46,7 @@ class Seen(NamedTuple):
     q: States
     r: Measurements
     arrived: Arrived
+    around: Around | None = None
 
 
 class Attenuation(NamedTuple):

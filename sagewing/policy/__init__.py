@@ -5,5 +5,6 @@ from sagewing.policy.embedding import Embedded, Tiled
 from sagewing.policy.network import Network
 from sagewing.policy.noise import Noise
 from sagewing.policy.policy import Policy
+from sagewing.policy.universal import Universal
 
-__all__ = ["Architecture", "Embedded", "Network", "Noise", "Policy", "Tiled"]
+__all__ = ["Architecture", "Embedded", "Network", "Noise", "Policy", "Tiled", "Universal"]

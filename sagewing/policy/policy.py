@@ -16,6 +16,7 @@ from sagewing.policy.features import FEATURES, Features
 from sagewing.policy.layers import GRU, MLP
 from sagewing.policy.noise import Noise
 from sagewing.policy.storage import Stored, number
+from sagewing.policy.universal import Universal
 from sagewing.shapes import Measurements, States
 
 
@@ -35,6 +36,7 @@ class Policy(Stored):
     """
 
     kind = "ndr"
+    variants = (Universal,)
     arch: Architecture = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)

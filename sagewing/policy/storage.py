@@ -27,10 +27,12 @@ P = TypeVar("P", bound="Stored")
 class Stored(eqx.Module):
     """Something learned that lives in a folder.
 
-    A subclass has a `kind`, says in `card` what rebuilds it, and rebuilds itself `from_card`.
+    A subclass has a `kind`, says in `card` what rebuilds it, and rebuilds itself `from_card`. What
+    serves in its place, and `load` gives where a folder holds it, are its `variants`.
     """
 
     kind: ClassVar[str]
+    variants: ClassVar[tuple[type["Stored"], ...]] = ()
 
     @abstractmethod
     def card(self) -> dict[str, Any]:
@@ -118,13 +120,15 @@ def _load(make: type[P], folder: Path) -> P:
     if not folder.is_dir():
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
-    if card.get("kind") != make.kind:
+    kinds: dict[Any, Any] = {one.kind: one for one in (make, *make.variants)}
+    if card.get("kind") not in kinds:
         raise InputError(
             f"{folder / CARD} has the kind {card.get('kind')!r}; {make.__name__}.load reads "
-            f'"{make.kind}".'
+            + " or ".join(f'"{kind}"' for kind in kinds)
+            + "."
         )
     try:
-        skeleton = eqx.filter_eval_shape(lambda: make.from_card(card))
+        skeleton = eqx.filter_eval_shape(lambda: kinds[card["kind"]].from_card(card))
     except KeyError as error:
         raise InputError(f"{folder / CARD} is damaged: it lacks {error}.") from None
     except InputError as error:

@@ -1,0 +1,89 @@
+"""`sagewing bench universal`: the universal policy on systems that it has never seen."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sagewing.bench.result import BenchResult
+from sagewing.bench.universal import (
+    SHIPPED,
+    bench,
+    check_systems,
+    checks,
+    drift,
+)
+from sagewing.cli import console
+from sagewing.errors import InputError
+from sagewing.files import write_atomically
+from sagewing.policy import Universal
+from sagewing.policy.storage import folder_of
+from sagewing.report import universal
+from sagewing.sim.unseen import CASES, UNSEEN
+
+
+@dataclass(frozen=True)
+class BenchUniversal:
+    """Run the universal policy, zero-shot, on systems that are not in its training family.
+
+    Beside it the nominal EKF, Sage-Husa and VBAKF, the EKF tuned on that very system and noise, and
+    the oracle, whose error is the unit. Prints the table and what of its claims holds; writes
+    DIR/result.json and table.md.
+
+    Example: sagewing bench universal --systems turn,rossler --runs 200
+    """
+
+    out: Path = Path("out/bench-universal")
+    """folder for the results"""
+    systems: str = ",".join(UNSEEN)
+    """which systems"""
+    runs: int = 200
+    """records of each system and noise"""
+    steps: int = 500
+    """measurements in a record"""
+    policies: str = ",".join(SHIPPED)
+    """trainings to pool: shipped names or folders of `sagewing train universal`"""
+    drift: bool = True
+    """also run Rössler for 10,000 steps: does it stay as good as it was"""
+    seed: int = 0
+    """draws the records"""
+    force: bool = False
+    """replace what is there"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        console.at_least_one(self, "runs", "steps")
+        console.check_places(self.out, self.json)
+        console.check_absent((self.out / "result.json", self.json), self.force)
+        systems = self.systems.split(",")
+        check_systems(systems)
+        policies = [Universal.load(folder_of(name)) for name in self.policies.split(",")]
+        if not policies:
+            raise InputError("Give at least one policy.")
+        with console.progress() as bar:
+            task = bar.add_task("cells", total=len(systems) * len(CASES), note="compiling")
+            rows = bench(
+                systems,
+                policies,
+                seed=self.seed,
+                runs=self.runs,
+                steps=self.steps,
+                report=lambda note: bar.update(task, advance=1, note=note),
+            )
+        found = drift(policies, seed=self.seed, runs=self.runs) if self.drift else None
+        settings = {
+            "systems": systems,
+            "runs": self.runs,
+            "steps": self.steps,
+            "policies": self.policies.split(","),
+            "checks": [check._asdict() for check in checks(rows)],
+            "drift": None if found is None else found._asdict(),
+        }
+        result = BenchResult("bench universal", settings, self.seed, rows)
+        for path in filter(None, (self.out / "result.json", self.json)):
+            result.write(path)
+        write_atomically(self.out / "table.md", universal.markdown(rows).encode())
+        console.out.print(universal.table(rows))
+        for line in universal.verdict(checks(rows), found):
+            console.out.print(line, soft_wrap=True, highlight=False)
+        console.err.print(f"Written: {self.out}/ (result.json, table.md)")

@@ -1,0 +1,86 @@
+"""`sagewing train universal`: one policy for every filter, on a random family of systems."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sagewing.cli import console
+from sagewing.cli.fitting import fit
+from sagewing.train.universal import (
+    UniversalTraining,
+    held_out,
+    schedule,
+    settings,
+    train_universal,
+)
+
+
+@dataclass(frozen=True)
+class TrainUniversal:
+    """Train the universal policy on a random family of systems and noises.
+
+    Writes DIR/seed-N/ (for sw.Policy.load) for every seed, DIR/result.json with the losses, and a
+    checkpoint twice a minute: a kill loses no more, and --resume goes on bit for bit. Prints for
+    every seed how far it is behind the oracle on episodes of the family that were held out.
+
+    Example: sagewing train universal --out out/universal --seeds 3
+    """
+
+    out: Path = Path("out/train-universal")
+    """folder for the policies and the checkpoint"""
+    resume: bool = False
+    """go on with the training that is in the folder"""
+    seed: int = 0
+    """the first seed"""
+    seeds: int = 1
+    """train this many seeds in one program"""
+    epochs: int = 1800
+    """updates, one batch each"""
+    batch: int = 64
+    """systems in a batch"""
+    steps: int = 80
+    """measurements with derivatives"""
+    longest: int = 1500
+    """most measurements before them, without derivatives"""
+    learning_rate: float = 5e-3
+    """of Adam, at first"""
+    loss_to_ekf: float = 1.0
+    """weight of what is lost to the nominal EKF"""
+    loss_if_right: float = 5.0
+    """the same where the nominal noise is right"""
+    held_out: int = 1000
+    """episodes to score every seed on, after the training"""
+    json: Path | None = None
+    """write the result here, too"""
+
+    def __call__(self) -> None:
+        """Run it."""
+        counts = ("seeds", "epochs", "batch", "steps", "longest", "held_out")
+        console.at_least_one(self, *counts)
+        console.check_places(self.out, self.json)
+        setup = UniversalTraining(
+            schedule=schedule(self.epochs, self.learning_rate),
+            steps=self.steps,
+            longest=self.longest,
+            batch=self.batch,
+            loss_to_ekf=self.loss_to_ekf,
+            loss_if_right=self.loss_if_right,
+        )
+        seeds = list(range(self.seed, self.seed + self.seeds))
+        policies = fit(
+            "train universal",
+            lambda report: train_universal(
+                setup, seeds, folder=self.out, resume=self.resume, report=report
+            ),
+            settings(setup, seeds),
+            self.out,
+            self.json,
+        )
+        for seed, policy in zip(seeds, policies, strict=True):
+            found = held_out(policy, runs=self.held_out)
+            console.out.print(
+                f"seed {seed}, held out: {found.ratio:.3f} times the oracle's error, "
+                f"{found.right:.3f} where the nominal noise is right; {found.late:.3f} and "
+                f"{found.late_right:.3f} late in a long record; nominal EKF {found.ekf:.3f}, "
+                f"{found.ekf_late:.3f} late; over 10% behind it in {100 * found.lost_to_ekf:.1f}%",
+                soft_wrap=True,
+            )

@@ -1,0 +1,256 @@
+"""Training the universal policy on the random family, against the oracle and the nominal EKF."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from sagewing.filters import EKF, NDRSageHusa, OracleEKF
+from sagewing.filters.guards import hold
+from sagewing.filters.kernels import diagonal, diagonal_matrix
+from sagewing.filters.oracle import OracleState
+from sagewing.policy import Universal
+from sagewing.shapes import Scalar
+from sagewing.sim import family
+from sagewing.sim.family import N_X, N_Z, Drawn, FamilyModel
+from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
+
+Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
+LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
+SMALLEST = 1e-3  # variances: a smaller error is none
+LARGEST = 1e8  # variances: a larger error is no worse
+# Held-out episodes are drawn from keys that no training sees.
+HELD_OUT = 1_000_000_007
+
+
+# Of the epochs; then the learning rate falls, rises again for the second part, and falls.
+FIRST_PART = 13 / 18
+FALL = 10.0**-0.5
+DECAY = tuple((share * FIRST_PART, FALL) for share in (0.5, 0.7, 0.85, 0.95))
+AGAIN = ((FIRST_PART, 40.0), (0.88, FALL), (0.95, FALL))
+
+
+def schedule(epochs: int = 1800, learning_rate: float = 5e-3) -> Schedule:
+    """Two falls of the learning rate, one for each part of the training."""
+    decay = tuple((round(share * epochs), factor) for share, factor in (*DECAY, *AGAIN))
+    return Schedule(epochs, learning_rate, clip_norm=0.5, decay=decay)
+
+
+@dataclass(frozen=True)
+class UniversalTraining:
+    """The settings of a training on the family.
+
+    A batch runs for a while without derivatives, up to `longest` steps, and then `steps` steps with
+    them; in the first part of the training mostly for a short while, in the second for a long one.
+    An error counts by the logarithm of its ratio to the oracle's; `loss_to_ekf` weighs what is lost
+    to the nominal EKF, `loss_if_right` that where the nominal noise is right.
+    """
+
+    schedule: Schedule = field(default_factory=schedule)
+    steps: int = 80
+    longest: int = 1500
+    batch: int = 64
+    loss_to_ekf: float = 1.0
+    loss_if_right: float = 5.0
+    bank: int = 8
+    hidden: tuple[int, ...] = (16, 8)
+    bounds: tuple[float, float] = (1e-5, 1e4)
+
+
+class Errors(NamedTuple):
+    """Mean squared errors over a window, each state's in variances of the oracle's own estimate."""
+
+    universal: Float[Array, "B"]
+    ekf: Float[Array, "B"]
+    oracle: Float[Array, "B"]
+
+
+class Running(NamedTuple):
+    """Episodes on their way: the truth, and the three filters."""
+
+    truth: Float[Array, "n B"]
+    universal: Any
+    ekf: Any
+    oracle: OracleState
+
+
+def train_universal(
+    setup: UniversalTraining,
+    seeds: list[int],
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Trained:
+    """Train one policy for each seed; see `train` for `folder` and `resume`."""
+    epochs = setup.schedule.epochs
+    parts = [
+        Stage(round(FIRST_PART * epochs), partial(loss, setup, patient=False)),
+        Stage(epochs, partial(loss, setup, patient=True)),
+    ]
+    return train(
+        lambda key: Universal(setup.bank, setup.hidden, setup.bounds, key=key),
+        parts,
+        setup.schedule,
+        seeds,
+        folder=folder,
+        settings=settings(setup, seeds),
+        resume=resume,
+        report=report,
+    )
+
+
+def loss(
+    setup: UniversalTraining, policy: Universal, key: PRNGKeyArray, *, patient: bool
+) -> Scalar:
+    """How far behind the oracle, and behind the EKF, a batch of the family is."""
+    k_draw, k_noise, k_start, k_wait = jax.random.split(key, 4)
+    drawn = family.draw(jax.random.split(k_draw, setup.batch))
+    # From the start every fourth time; else from anywhere: near as often as far, or mostly far
+    if patient:
+        far = setup.longest * jax.random.uniform(k_wait) ** 2
+    else:
+        far = jnp.exp(jax.random.uniform(k_wait, maxval=jnp.log(float(setup.longest))))
+    wait = jnp.where(jax.random.uniform(k_start) < 0.25, 0.0, far).astype(int)
+    running = start(drawn, policy, jax.random.fold_in(k_start, 1))
+    still = jax.lax.stop_gradient(policy)
+
+    def before(k: Array, running: Running) -> Running:
+        return advance(drawn, still, running, k, k_noise)[0]
+
+    running = jax.lax.stop_gradient(jax.lax.fori_loop(0, wait, before, running))
+    running, errors = window(drawn, policy, running, wait, setup.steps, k_noise)
+    behind = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.oracle))
+    to_ekf = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.ekf))
+    penalty = jnp.where(drawn.right, setup.loss_if_right, setup.loss_to_ekf)
+    each = behind + penalty * jax.nn.relu(to_ekf)
+    counts = teaches(drawn, running, errors)
+    return jnp.sum(jnp.where(counts, each, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
+
+
+def teaches(drawn: Drawn, running: Running, errors: Errors) -> Bool[Array, "B"]:
+    """Where the truth has not run away and the oracle has not lost it."""
+    there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
+    return there & (errors.oracle < LOST)
+
+
+def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
+    """All filters at the same draw around the truth."""
+    P0 = diagonal_matrix(drawn.spread**2)
+    x0 = drawn.start + drawn.spread * jax.random.normal(key, drawn.start.shape) * drawn.states
+    learned, ekf = _filters(policy)
+    return Running(
+        drawn.start, learned.init(x0, P0), ekf.init(x0, P0), OracleState(x0, P0, jnp.asarray(0))
+    )
+
+
+def advance(
+    drawn: Drawn, policy: Universal, running: Running, k: Array, key: PRNGKeyArray
+) -> tuple[Running, Errors]:
+    """One step of the truth and of every filter, and their squared errors."""
+    now = family.step(drawn, running.truth, k, key)
+    x, z, q, r = hold((now.x, now.z, now.q, now.r))
+    now = now._replace(x=x, z=z, q=q, r=r)
+    given = (now.z, drawn.u, jnp.ones((), now.z.dtype), now.arrived)
+    learned, ekf = _filters(policy)
+    q = jnp.where(drawn.states, now.q, 1.0)
+    oracle = OracleEKF(FamilyModel(), q[None], now.r[None])
+    s_learned, by_learned = learned.step(running.universal, *given)
+    s_ekf, by_ekf = ekf.step(running.ekf, *given)
+    s_oracle, by_oracle = oracle.step(running.oracle, *given)
+    variance = diagonal(by_oracle.P)
+
+    def squared(x: Array) -> Array:
+        terms = jnp.where(drawn.states, (x - now.x) ** 2 / variance, 0.0)
+        return jnp.minimum(jnp.sum(terms, axis=0) / jnp.sum(drawn.states, axis=0), LARGEST)
+
+    errors = Errors(*(squared(said.x) for said in (by_learned, by_ekf, by_oracle)))
+    again = OracleState(s_oracle.x, s_oracle.P, jnp.asarray(0))
+    return Running(now.x, s_learned, s_ekf, again), errors
+
+
+def window(
+    drawn: Drawn, policy: Universal, running: Running, first: Array, steps: int, key: PRNGKeyArray
+) -> tuple[Running, Errors]:
+    """So many steps from step `first` on, and the mean squared errors over them."""
+
+    def step(running: Running, k: Array) -> tuple[Running, Errors]:
+        return advance(drawn, policy, running, k, key)
+
+    running, errors = jax.lax.scan(step, running, first + jnp.arange(steps))
+    return running, Errors(*(jnp.mean(e, axis=0) + SMALLEST for e in errors))
+
+
+def _filters(policy: Universal) -> tuple[Any, Any]:
+    model = FamilyModel()
+    return NDRSageHusa(model, Q0, R0, policy), EKF(model, Q0, R0)
+
+
+class HeldOut(NamedTuple):
+    """Geometric means over held-out episodes of the ratio of RMS errors to the oracle's.
+
+    `late` is over the last steps of a long record, `right` where the nominal noise is right; `ekf`
+    and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes that are more than
+    10% behind it.
+    """
+
+    ratio: float
+    right: float
+    late: float
+    late_right: float
+    ekf: float
+    ekf_late: float
+    lost_to_ekf: float
+
+
+@eqx.filter_jit
+def _held_out(policy: Universal, key: PRNGKeyArray, runs: int, steps: int) -> Any:
+    k_draw, k_noise, k_start = jax.random.split(key, 3)
+    drawn = family.draw(jax.random.split(k_draw, runs))
+
+    def step(running: Running, k: Array) -> tuple[Running, tuple[Errors, Array]]:
+        running, errors = advance(drawn, policy, running, k, k_noise)
+        there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
+        return running, (errors, there)
+
+    running = start(drawn, policy, k_start)
+    return drawn.right, *jax.lax.scan(step, running, jnp.arange(steps))[1]
+
+
+def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int = 3000) -> HeldOut:
+    """Score a policy on episodes that no training sees: their first and their last steps."""
+    right, errors, there = _held_out(policy, jax.random.key(HELD_OUT), runs, steps)
+
+    def over(rows: slice) -> tuple[Array, Array, Array]:
+        """Logarithms of ratios to the oracle, of the policy and the EKF, and where they count."""
+        means = Errors(*(jnp.mean(e[rows], axis=0) + SMALLEST for e in errors))
+        counts = jnp.all(there[rows], axis=0) & (means.oracle < LOST)
+        ours, ekf = (0.5 * jnp.log(e / means.oracle) for e in (means.universal, means.ekf))
+        return ours, ekf, counts
+
+    def mean(logs: Array, where: Array) -> float:
+        return float(jnp.exp(jnp.sum(jnp.where(where, logs, 0.0)) / jnp.sum(where)))
+
+    ours, ekf, counts = over(slice(0, early))
+    late, ekf_late, counts_late = over(slice(steps - early, steps))
+    behind = jnp.sum((ours > ekf + jnp.log(1.1)) & counts) / jnp.sum(counts)
+    return HeldOut(
+        mean(ours, counts),
+        mean(ours, counts & right),
+        mean(late, counts_late),
+        mean(late, counts_late & right),
+        mean(ekf, counts),
+        mean(ekf_late, counts_late),
+        float(behind),
+    )
+
+
+def settings(setup: UniversalTraining, seeds: list[int]) -> dict[str, Any]:
+    """The settings as they go into files: plain JSON."""
+    return {"domain": "family", "seeds": seeds, **asdict(setup)}

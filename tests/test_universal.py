@@ -1,0 +1,288 @@
+"""The universal policy: what makes no difference to it, and that it is a policy like any other."""
+
+import json
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import sagewing as sw
+from sagewing.bench import universal as bench
+from sagewing.cli.main import main
+from sagewing.sim import family, unseen
+from sagewing.train.losses import state_loss
+
+pytestmark = pytest.mark.usefixtures("float64")
+STEPS, DT = 60, 0.1
+ORDER_X, ORDER_Z = np.array([2, 0, 3, 1]), np.array([1, 0])
+
+
+@pytest.fixture(scope="module")
+def policy(float64):
+    """The shipped one."""
+    return sw.Universal.pretrained("universal")
+
+
+class Mixed(sw.Model):
+    """x+ = A x, z = H x, as any order, scale or sign of states and channels makes it."""
+
+    A: jax.Array
+    H: jax.Array
+
+    def transition(self, x, u, dt):
+        return self.A @ x
+
+    def observe(self, x, u):
+        return self.H @ x
+
+
+def system():
+    rng = np.random.default_rng(0)
+    A = 0.9 * np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    return A, rng.normal(size=(2, 4)), np.array([0.1, 0.2, 0.05, 0.3]), np.array([1.0, 0.5])
+
+
+def record(A, H, q, r):
+    rng = np.random.default_rng(1)
+    x, z = np.zeros(4), []
+    for _ in range(STEPS):
+        x = A @ x + 2.0 * np.sqrt(q) * rng.normal(size=4)
+        z.append(H @ x + 2.0 * np.sqrt(r) * rng.normal(size=2))
+    z = np.array(z)
+    z[::9] *= 6.0  # some of them are outliers
+    z[rng.random(z.shape) < 0.1] = np.nan
+    return z
+
+
+def estimates(policy, A, H, q, r, z):
+    filt = sw.NDRSageHusa(Mixed(jnp.asarray(A), jnp.asarray(H)), q, r, policy)
+    return sw.run(filt, np.zeros(len(q)), np.diag(10.0 * q), z, dt=DT)
+
+
+@pytest.fixture(scope="module")
+def plain(policy):
+    A, H, q, r = system()
+    z = record(A, H, q, r)
+    return A, H, q, r, z, estimates(policy, A, H, q, r, z)
+
+
+def test_it_adapts(plain):
+    *_, q, r, _, made = plain
+    assert np.ptp(np.log(made.q / q), axis=0).min() > 0.1
+    assert np.ptp(np.log(made.r / r), axis=0).min() > 0.1
+
+
+def test_the_order_of_states_and_channels_makes_no_difference(policy, plain):
+    A, H, q, r, z, made = plain
+    x, zz = ORDER_X, ORDER_Z
+    other = estimates(policy, A[np.ix_(x, x)], H[np.ix_(zz, x)], q[x], r[zz], z[:, zz])
+    np.testing.assert_allclose(other.x, made.x[:, x], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other.q, made.q[:, x], rtol=1e-6)
+    np.testing.assert_allclose(other.r, made.r[:, zz], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_units_and_signs_make_no_difference(policy, plain, sign):
+    A, H, q, r, z, made = plain
+    s, t = np.array([1e-3, sign * 5.0, 1e2, 1.0]), np.array([sign * 30.0, 0.01])
+    other = estimates(policy, s[:, None] * A / s, t[:, None] * H / s, s**2 * q, t**2 * r, t * z)
+    np.testing.assert_allclose(other.x / s, made.x, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(other.q / s**2, made.q, rtol=1e-5)
+    np.testing.assert_allclose(other.r / t**2, made.r, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_any_size_will_do_and_a_batch_is_its_records(policy, axes):
+    z = np.random.default_rng(2).normal(size=(2, 10, axes))
+    q = np.repeat([0.0, 0.1], axes)  # a state without noise of its own has none
+    filt = sw.NDRSageHusa(sw.models.ConstantVelocity(axes=axes), q, np.ones(axes), policy)
+    made = sw.run(filt, np.zeros(2 * axes), np.eye(2 * axes), z, dt=DT)
+    assert bool(jnp.all(made.ok))
+    assert np.all(np.isfinite(made.x))
+    assert np.all(made.q[..., :axes] <= 1e-9)
+    alone = sw.run(filt, np.zeros(2 * axes), np.eye(2 * axes), z[1], dt=DT)
+    np.testing.assert_allclose(alone.x, made.x[1], rtol=1e-7, atol=1e-9)
+
+
+def test_before_training_it_is_the_nominal_filter(plain):
+    A, H, q, r, z, _ = plain
+    z = np.where(np.arange(STEPS)[:, None] % 9, z, np.nan)  # without the outliers
+    model = Mixed(jnp.asarray(A), jnp.asarray(H))
+    start = (np.zeros(4), np.diag(10.0 * q), z)
+    ekf = sw.run(sw.EKF(model, q, r), *start, dt=DT).x
+    new = sw.run(sw.NDRSageHusa(model, q, r, sw.Universal(key=jax.random.key(0))), *start, dt=DT).x
+    assert np.sqrt(np.mean((new - ekf) ** 2)) < 0.15 * np.sqrt(np.mean(np.asarray(ekf) ** 2))
+
+
+def test_what_does_not_arrive_leaves_noise_and_memory_alone(policy, plain):
+    A, H, q, r, z, _ = plain
+    filt = sw.NDRSageHusa(Mixed(jnp.asarray(A), jnp.asarray(H)), q, r, policy)
+    start = (np.zeros(4), np.diag(10.0 * q))
+    before = sw.run(filt, *start, z, dt=DT).state
+    gap = np.concatenate([z, np.full((7, 2), np.nan)])
+    after = sw.run(filt, *start, gap, dt=DT).state
+    same = jax.tree.map(np.array_equal, (before.q, before.r, before.memory), after[2:5])
+    assert all(jax.tree.leaves(same))
+    assert not np.array_equal(before.x, after.x)
+
+
+def test_a_switch_of_sensors_starts_the_memory_of_channels_anew(policy):
+    point = sw.models.ConstantVelocity(axes=1)
+    model = sw.models.Switched((point, point), inputs=((0, 0), (0, 0)))
+    filt = sw.NDRSageHusa(model, [0.1, 0.1], [[1.0], [4.0]], policy)
+    z = np.random.default_rng(3).normal(size=(12, 1))
+    modes = (np.arange(12) >= 10).astype(float)[:, None]
+    of_r, of_q = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
+    assert of_r.times.tolist() == [2.0]
+    assert of_q.times.tolist() == [12.0, 12.0]
+
+
+def test_what_is_saved_comes_back_by_either_name(policy, tmp_path):
+    policy.save(tmp_path / "p", {"trained on": "nothing"})
+    for kind in (sw.Policy, sw.Universal):
+        again = kind.load(tmp_path / "p")
+        assert eqx.tree_equal(again, policy)
+    with pytest.raises(sw.InputError, match='reads "noise"'):
+        sw.Noise.load(tmp_path / "p")
+    card = json.loads((tmp_path / "p" / "policy.json").read_text())
+    card["architecture"]["hidden"] = [0]
+    (tmp_path / "p" / "policy.json").write_text(json.dumps(card))
+    with pytest.raises(sw.InputError, match="damaged"):
+        sw.Policy.load(tmp_path / "p")
+
+
+def test_the_shipped_one_is_what_a_new_user_tries():
+    policy = sw.Policy.pretrained("universal")
+    assert isinstance(policy, sw.Universal)
+    filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy=policy)
+    assert (filt.n_x, filt.n_z) == (3, 2)
+    made = [sw.Universal.pretrained(name) for name in bench.SHIPPED]
+    assert not eqx.tree_equal(made[0], made[1])
+
+
+def test_C_says_what_JAX_says(policy, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jaxtyping.config.update("jaxtyping_disable", True)
+    rng = np.random.default_rng(4)
+    filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy)
+    x0 = np.array([-8.0, -6.0, 25.0])
+    by_c, by_jax = (sw.Online(filt, x0, np.eye(3), backend=b) for b in ("c", "jax"))
+    for k in range(100):
+        z = None if k == 7 else x0[[0, 2]] + 3.0 * rng.normal(size=2)
+        mask = [k % 5 > 0, True]
+        (x, P), (x_jax, P_jax) = (o.step(z, dt=0.01, mask=mask) for o in (by_c, by_jax))
+        np.testing.assert_allclose(x, x_jax, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(P, P_jax, rtol=1e-9, atol=1e-9)
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def drawn(float64):
+    """Systems of the family."""
+    return jax.jit(family.draw)(jax.random.split(jax.random.key(0), 200))
+
+
+@pytest.fixture(scope="module")
+def derivatives(drawn):
+    """Their F and H, and the same taken by JAX."""
+    model = family.FamilyModel()
+
+    def both(x, u):
+        closed = model.transition_jacobian(x, u, 1.0), model.observe_jacobian(x, u)
+        derived = jax.jacfwd(model.transition)(x, u, 1.0), jax.jacfwd(model.observe)(x, u)
+        return closed, derived
+
+    made = jax.jit(jax.vmap(both, in_axes=-1, out_axes=-1))(drawn.start, drawn.u)
+    return jax.tree.map(np.asarray, made)
+
+
+def test_what_is_padded_in_the_family_touches_nothing(drawn, derivatives):
+    F, H = derivatives[0]
+    states, channels = np.asarray(drawn.states), np.asarray(drawn.channels)
+    assert np.all(F[states[:, None] & ~states[None]] == 0.0)
+    assert np.all(H[:, ~states] == 0.0)
+    assert np.all(H.swapaxes(1, 2)[~channels] == 0.0)
+    assert set(states.sum(axis=0)) == {2, 3, 4, 5}
+    assert set(channels.sum(axis=0)) == {1, 2, 3}
+    moved = jax.jit(family.step)(drawn, drawn.start, jnp.asarray(0), jax.random.key(1))
+    assert not np.any(np.asarray(moved.arrived) & ~channels)
+    assert np.all(np.asarray(moved.x)[~states] == 0.0)
+
+
+def test_the_familys_derivatives_are_those_of_its_functions(derivatives):
+    for closed, derived in zip(*derivatives, strict=True):
+        apart = np.abs(closed - derived) / (1.0 + np.max(np.abs(closed), axis=(0, 1)))
+        assert np.max(apart) < 1e-9
+
+
+def test_a_gradient_is_a_number_for_every_weight(policy):
+    rng = np.random.default_rng(5)
+    z, truth = rng.normal(size=(2, 12, 1)), jnp.asarray(rng.normal(size=(2, 12, 2)))
+    z[0, 3], z[1, 5] = np.nan, 1e6
+
+    @jax.jit
+    @jax.grad
+    def gradient(policy):
+        filt = sw.NDRSageHusa(sw.models.ConstantVelocity(axes=1), [0.1, 0.1], [1.0], policy)
+        return state_loss(
+            filt, jnp.zeros((2, 2)), jnp.eye(2), jnp.asarray(z), jnp.asarray(truth), DT
+        )
+
+    sizes = [float(jnp.max(jnp.abs(g))) for g in jax.tree.leaves(gradient(policy))]
+    assert np.all(np.isfinite(sizes))
+    assert max(sizes) > 0.0
+
+
+def test_an_oracle_knows_what_is_wrong_in_every_case():
+    system = unseen.UNSEEN["masses"]
+    draw = jax.jit(lambda case: unseen.episodes(system, case, jax.random.key(0), 2, 60))
+    for case in unseen.CASES.values():
+        drawn = draw(unseen.Case(*map(jnp.asarray, case)))
+        assert np.isclose(float(drawn.q[0, 0, 0]), case.q * system.q0[0])
+        wrong = np.asarray(drawn.r)[:20, 0] / system.r0[0]
+        allowed = (case.r, case.r * case.outlier_scale)
+        assert np.all(np.isclose(wrong[..., None], allowed).any(axis=-1))
+        assert np.all(drawn.arrived) == (case.missing == 0.0)
+
+
+def test_the_claims_are_checked_against_their_bars():
+    rows = [
+        {"system": s, "case": c, "filter": f, "ratio": 1.05 if f == bench.LEARNED else 1.2}
+        for s in ("a", "b")
+        for c in unseen.CASES
+        for f in (*bench.UNTRAINED, bench.TUNED, bench.LEARNED)
+    ]
+    found = {check.claim.split(",")[0]: check for check in bench.checks(rows)}
+    assert [check.holds for check in found.values()] == [True, False, True, True]
+    assert np.isclose(bench.geometric([1.0, 4.0]), 2.0)
+    middle, half = bench.interval([0.1, 0.2, 0.3])
+    assert np.isclose(middle, 0.2)
+    assert np.isclose(half, 4.303 * 0.1 / np.sqrt(3.0))
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["bench", "universal", "--systems", "moon"], "There is no system 'moon'"),
+        (["bench", "universal", "--runs", "0"], "--runs must be at least 1"),
+        (["bench", "universal", "--policies", "nobody"], "There is no shipped policy 'nobody'"),
+        (["bench", "universal", "--policies", "chaos"], "Universal.load reads"),
+        (["train", "universal", "--epochs", "0"], "--epochs must be at least 1"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_a_sentence(args, says, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([*args, "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_training_is_not_overwritten(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "universal", "--out", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "holds no training" in " ".join(capsys.readouterr().err.split())
