@@ -60,7 +60,7 @@ class Export:
         else:
             system = known(model, training)
         trained = {"ekf-tuned": "ekf", "ndr-paper": "ndr"}
-        as_trained = str(training.get("filter", "ekf"))
+        as_trained = str(training.get("filter", "ndr" if hasattr(learned, "gain_noise") else "ekf"))
         name = self.filter or trained.get(as_trained, as_trained)
         filt = built(name, system, learned)
         with console.err.status("recording and generating"):
