@@ -4,7 +4,7 @@ Both train and nothing else: no test, no store. A separate run is a process of i
 one seed, one after another, as `sagewing train chaos --seed S` does; with and without programs that
 an earlier run compiled. Then the time of an epoch for each seed and element, one seed alone against
 all of them in one program.
-Usage: python benchmarks/sweep_throughput.py [--seeds 20] [--epochs 1000] [--processes 2]
+Usage: python benchmarks/sweep_throughput.py [--seeds 20] [--epochs 1000] [--processes 2] [--warm]
 """
 
 import argparse
@@ -80,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name, value in (("seeds", 20), ("epochs", 1000), ("processes", 2), ("group", GROUP)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--warm", action="store_true", help="only with programs remembered")
     chosen = parser.parse_args()
     study = Ablation(epochs=chosen.epochs).study(["default"], range(chosen.seeds))
     one = Ablation(epochs=chosen.epochs).study(["default"], [0])
@@ -87,6 +88,8 @@ def main() -> None:
     print(f"  {'':34s} {'clock':>10s}  {'processors':>10s}  times as fast by either")
     with tempfile.TemporaryDirectory() as folder:
         for name, remembered in (("each compiles", "false"), ("programs remembered", "true")):
+            if chosen.warm and remembered == "false":
+                continue
             os.environ["JAX_ENABLE_COMPILATION_CACHE"] = remembered
             os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{folder}/programs"
             place = f"{folder}/{name}"
