@@ -63,7 +63,7 @@ def following(noise):
     setup = FlightTraining(nominal_q=tuple(q.tolist()), nominal_r=tuple(map(tuple, r.tolist())))
     policy = LEARNERS["ndr"].make(setup, jax.random.key(0))
     never = jnp.full(policy.arch.n_x + policy.arch.n_z, -20.0)
-    d = never.at[policy.arch.n_x :][:3].set(np.log(FOLLOWING / (1.0 - FOLLOWING)))
+    d = never.at[policy.arch.n_x : policy.arch.n_x + 3].set(np.log(FOLLOWING / (1.0 - FOLLOWING)))
     return eqx.tree_at(
         lambda p: (p.head.layers[-1].W, p.head.layers[-1].b),
         policy,
