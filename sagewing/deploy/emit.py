@@ -193,12 +193,13 @@ class Writer:
             name, (rows, offset) = self._name(node), node.attr
             table, vector = node.args
             n = table.attr[0][1]
-            self.used.add("sw_matvec")
+            product, sizes = ("sw_matvec8", f"{n}") if rows == 8 else ("sw_matvec", f"{rows}, {n}")
+            self.used.add(product)
             self.operations += 2 * rows * n
             start = f"{self.vector(vector)} + {offset}" if offset else self.vector(vector)
             self._line(depth, f"sw_real {name}[{rows}];")
             matrix = self._tables.name(table, columns=True)
-            self._line(depth, f"sw_matvec({matrix}, {start}, {name}, {rows}, {n});")
+            self._line(depth, f"{product}({matrix}, {start}, {name}, {sizes});")
         else:
             text = self._map(node)
             if self._place.uses[node] == 1 and len(text) < LONGEST:

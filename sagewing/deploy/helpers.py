@@ -47,27 +47,11 @@ static inline int sw_quotient(int a, int b)
 static inline int sw_remainder(int a, int b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 """,
     "sw_matvec": """
-/* y = W x for a matrix that is stored column by column, four columns at a time;
-   of a small one, eight rows in registers, which compilers see only where it stands alone. */
-#if defined(__GNUC__) && !defined(__clang__)
-__attribute__((noinline, noclone))
-#endif
+/* y = W x for a matrix that is stored column by column, four columns at a time. */
 static void sw_matvec(const sw_real *restrict w, const sw_real *restrict x,
                       sw_real *restrict y, int rows, int columns)
 {
     int j = 0;
-    if (rows <= 16 && rows % 8 == 0) {
-        for (int i = 0; i < rows; i += 8) {
-            const sw_real *v = w + i;
-            sw_real s[8] = {0};
-            for (j = 0; j < columns; ++j, v += rows) {
-                const sw_real a = x[j];
-                for (int k = 0; k < 8; ++k) s[k] += v[k] * a;
-            }
-            for (int k = 0; k < 8; ++k) y[i + k] = s[k];
-        }
-        return;
-    }
     for (int i = 0; i < rows; ++i) y[i] = 0;
     for (; j + 4 <= columns; j += 4, w += 4 * rows) {
         const sw_real a = x[j], b = x[j + 1], c = x[j + 2], d = x[j + 3];
@@ -77,6 +61,22 @@ static void sw_matvec(const sw_real *restrict w, const sw_real *restrict x,
     }
     for (; j < columns; ++j, w += rows)
         for (int i = 0; i < rows; ++i) y[i] += w[i] * x[j];
+}
+""",
+    "sw_matvec8": """
+/* The same for eight rows, in registers, which compilers see only where it stands alone. */
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((noinline, noclone))
+#endif
+static void sw_matvec8(const sw_real *restrict w, const sw_real *restrict x,
+                       sw_real *restrict y, int columns)
+{
+    sw_real s[8] = {0};
+    for (int j = 0; j < columns; ++j, w += 8) {
+        const sw_real a = x[j];
+        for (int k = 0; k < 8; ++k) s[k] += w[k] * a;
+    }
+    for (int k = 0; k < 8; ++k) y[k] = s[k];
 }
 """,
     "sw_logistic": """
