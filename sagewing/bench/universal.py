@@ -29,7 +29,7 @@ LARGEST = 1e10
 FACTORS = tuple(10.0 ** (0.5 * k) for k in range(-4, 5))
 TUNING_RUNS = 40
 SEEDS_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t, by the number of seeds
-# The issue's bars.
+# What it is held against.
 ALL, RIGHT, BEHIND, BEST = 1.10, 1.03, 1.10, 0.8
 EARLY, LATE, APART = (500, 1000), (5000, 10000), 1.10
 
@@ -88,7 +88,7 @@ def _cell(
 
 
 def ratios(squares: Float[np.ndarray, "runs"], oracle: Float[np.ndarray, "runs"]) -> Ratios:
-    """A filter's mean squared errors against the oracle's, on the runs that it has not lost."""
+    """A filter's mean squared errors against the oracle's, on all runs that the oracle keeps."""
     kept = oracle < LOST
     lost = ~(squares[kept] < LOST)
     return Ratios(0.5 * np.log(squares[kept] / oracle[kept]), lost)

@@ -12,7 +12,6 @@ from sagewing.bench.universal import (
     drift,
 )
 from sagewing.cli import console
-from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.policy import Universal
 from sagewing.policy.storage import folder_of
@@ -58,8 +57,6 @@ class BenchUniversal:
         systems = self.systems.split(",")
         check_systems(systems)
         policies = [Universal.load(folder_of(name)) for name in self.policies.split(",")]
-        if not policies:
-            raise InputError("Give at least one policy.")
         with console.progress() as bar:
             task = bar.add_task("cells", total=len(systems) * len(CASES), note="compiling")
             rows = bench(
