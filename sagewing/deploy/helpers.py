@@ -72,10 +72,14 @@ static void sw_matvec8(const sw_real *restrict w, const sw_real *restrict x,
                        sw_real *restrict y, int columns)
 {
     sw_real s[8] = {0};
-    for (int j = 0; j < columns; ++j, w += 8) {
-        const sw_real a = x[j];
-        for (int k = 0; k < 8; ++k) s[k] += w[k] * a;
+    int j = 0;
+    for (; j + 4 <= columns; j += 4, w += 32) {
+        const sw_real a = x[j], b = x[j + 1], c = x[j + 2], d = x[j + 3];
+        for (int k = 0; k < 8; ++k)
+            s[k] += (w[k] * a + w[8 + k] * b) + (w[16 + k] * c + w[24 + k] * d);
     }
+    for (; j < columns; ++j, w += 8)
+        for (int k = 0; k < 8; ++k) s[k] += w[k] * x[j];
     for (int k = 0; k < 8; ++k) y[k] = s[k];
 }
 """,

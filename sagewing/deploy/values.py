@@ -11,13 +11,13 @@ from sagewing.deploy.operations import OPERATIONS
 Value = np.ndarray
 
 # From this length on a loop over an array beats one statement for each entry.
-LOOP_LENGTH = 16
-# What a loop may do to each entry; the rest gives flags, or chooses by them.
+LOOP_LENGTH = 8
+# What a loop may do to each entry; the rest gives flags. It may choose by one flag for all entries.
 LOOP_OPERATIONS = {
     name
     for name, operation in OPERATIONS.items()
     if operation.kind == "real" and name not in ("to_real", "rem")
-} | {"add", "sub", "mul", "neg", "max", "min"}
+} | {"add", "sub", "mul", "neg", "max", "min", "select"}
 
 
 class Run(NamedTuple):
@@ -103,14 +103,24 @@ def elementwise(graph: Graph, op: str, *operands: Value) -> Value:
 
 
 def _loop(graph: Graph, op: str, flats: list[Value]) -> Value | None:
+    """A loop, if an operand is a vector already; what is not yet one becomes one."""
     if all(is_known(flat) for flat in flats):
         return None
+    firsts = [nodes(graph, flat[:1])[0] for flat in flats]
+    made = graph.apply(op, *firsts)
+    if made.op == "const" or made in firsts:  # such as a product with zero: entry by entry
+        return None
     runs = [run_of(graph, flat) for flat in flats]
-    if any(run is None or run.node.kind != "real" for run in runs):
+    if all(run is None or run.offset is None or run.node.op == "table" for run in runs):
         return None
+    for i, (run, flat) in enumerate(zip(runs, flats, strict=True)):
+        flag = op == "select" and i == 0
+        if run is None and not flag and all(n.op != "const" and n.kind == "real" for n in flat):
+            run = runs[i] = packed(graph, flat)
+        one_flag = run is not None and run.offset is None and run.node.kind == "bool"
+        if run is None or not (one_flag if flag else run.node.kind == "real"):
+            return None
     found = [run for run in runs if run is not None]
-    if all(run.offset is None or run.node.op == "table" for run in found):
-        return None
     offsets = tuple(run.offset for run in found)
     size = len(flats[0])
     vector = graph.vector("map", [run.node for run in found], (op, size, offsets))
