@@ -12,6 +12,7 @@ import pytest
 import sagewing as sw
 from sagewing.bench import universal as bench
 from sagewing.cli.main import main
+from sagewing.filters.rules import Around, Seen
 from sagewing.sim import family, unseen
 from sagewing.train.losses import state_loss
 
@@ -124,8 +125,9 @@ def test_what_does_not_arrive_leaves_noise_and_memory_alone(policy, plain):
     before = sw.run(filt, *start, z, dt=DT).state
     gap = np.concatenate([z, np.full((7, 2), np.nan)])
     after = sw.run(filt, *start, gap, dt=DT).state
-    same = jax.tree.map(np.array_equal, (before.q, before.r, before.memory), after[2:5])
-    assert all(jax.tree.leaves(same))
+    kept = (before.q, before.r, before.memory.of_r, before.memory.of_q)
+    now = (after.q, after.r, after.memory.of_r, after.memory.of_q)
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, kept, now)))
     assert not np.array_equal(before.x, after.x)
 
 
@@ -135,9 +137,34 @@ def test_a_switch_of_sensors_starts_the_memory_of_channels_anew(policy):
     filt = sw.NDRSageHusa(model, [0.1, 0.1], [[1.0], [4.0]], policy)
     z = np.random.default_rng(3).normal(size=(12, 1))
     modes = (np.arange(12) >= 10).astype(float)[:, None]
-    of_r, of_q = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
+    of_r, of_q, _ = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
     assert of_r.times.tolist() == [2.0]
-    assert of_q.times.tolist() == [12.0, 12.0]
+    assert of_q.times.tolist() == [12.0]
+
+
+def test_the_sway_is_what_a_larger_gain_would_have_changed():
+    """Against x of filters whose gains are all a little larger, and a little smaller."""
+    A, H, q, r = system()
+    z = np.random.default_rng(5).normal(size=(30, 2))
+    K, eps = 0.3 * np.linalg.pinv(H), 1e-4
+
+    def estimates(scale):
+        x = np.zeros(4)
+        for row in z:
+            x = A @ x
+            nu = row - H @ x
+            x = x + scale * K @ nu
+            yield x, nu
+
+    policy = sw.Universal(key=jax.random.key(0))
+    memory = policy.init(jnp.asarray(q), jnp.asarray(r))
+    S = 1e4 * np.eye(2)  # much more than r: the gain is K whatever the policy says of r
+    around = Around(A, H, *(np.full(4, 1e6),) * 2, q, r, None)
+    for _, nu in estimates(1.0):
+        seen = Seen(nu, nu, S, np.sqrt(S), K, q, r, np.ones(2, bool), around)
+        memory = policy(memory, jax.tree.map(jnp.asarray, seen))[1]
+    more, less = (list(estimates(scale))[-1][0] for scale in (1.0 + eps, 1.0 - eps))
+    np.testing.assert_allclose(memory.sway, (more - less) / (2.0 * eps), rtol=1e-3)
 
 
 def test_what_is_saved_comes_back_by_either_name(policy, tmp_path):
@@ -163,16 +190,21 @@ def test_the_shipped_one_is_what_a_new_user_tries():
     assert not eqx.tree_equal(made[0], made[1])
 
 
-def test_C_says_what_JAX_says(policy, tmp_path, monkeypatch):
+WIDE = sw.models.ConstantVelocity(axes=4)  # enough states that C has loops over them
+
+
+@pytest.mark.parametrize(("model", "n_z"), [(sw.models.Lorenz(), 2), (WIDE, 4)], ids=["3", "8"])
+def test_C_says_what_JAX_says(policy, model, n_z, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     jaxtyping.config.update("jaxtyping_disable", True)
     rng = np.random.default_rng(4)
-    filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy)
-    x0 = np.array([-8.0, -6.0, 25.0])
-    by_c, by_jax = (sw.Online(filt, x0, np.eye(3), backend=b) for b in ("c", "jax"))
+    n_x = 3 if n_z == 2 else 8
+    filt = sw.NDRSageHusa(model, [0.01] * n_x, [1.0, 2.0] * (n_z // 2), policy)
+    x0 = np.resize([-8.0, -6.0, 25.0], n_x)
+    by_c, by_jax = (sw.Online(filt, x0, np.eye(n_x), backend=b) for b in ("c", "jax"))
     for k in range(100):
-        z = None if k == 7 else x0[[0, 2]] + 3.0 * rng.normal(size=2)
-        mask = [k % 5 > 0, True]
+        z = None if k == 7 else x0[:n_z] + 3.0 * rng.normal(size=n_z)
+        mask = np.arange(n_z) >= (k % 5 == 0)
         (x, P), (x_jax, P_jax) = (o.step(z, dt=0.01, mask=mask) for o in (by_c, by_jax))
         np.testing.assert_allclose(x, x_jax, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(P, P_jax, rtol=1e-9, atol=1e-9)

@@ -33,7 +33,7 @@ class TrainUniversal:
     """the first seed"""
     seeds: int = 1
     """train this many seeds in one program"""
-    epochs: int = 1800
+    epochs: int = 7500
     """updates, one batch each"""
     batch: int = 64
     """systems in a batch"""
@@ -47,6 +47,8 @@ class TrainUniversal:
     """weight of what is lost to the nominal EKF"""
     loss_if_right: float = 5.0
     """the same where the nominal noise is right"""
+    noise_weight: float = 0.6
+    """of how far q and r are from the true ones, in logarithms"""
     held_out: int = 1000
     """episodes to score every seed on, after the training"""
     json: Path | None = None
@@ -64,6 +66,7 @@ class TrainUniversal:
             batch=self.batch,
             loss_to_ekf=self.loss_to_ekf,
             loss_if_right=self.loss_if_right,
+            noise_weight=self.noise_weight,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
         policies = fit(

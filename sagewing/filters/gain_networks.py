@@ -79,7 +79,7 @@ class GainFilter(NominalNoise):
     ) -> tuple[GainState, Estimate]:
         """One prediction, and one correction with the network's gain."""
         x, P = finite_derivative((state.x, state.P))
-        x_pred, FPF, predicted = predict(self.model, x, P, u, dt)
+        x_pred, _, FPF, predicted = predict(self.model, x, P, u, dt)
         P_pred = FPF + like(self.Q, x)
         nu, H, arrived, sane = innovate(self.model, x_pred, like(self.r0, z), z, u, arrived)
         R = of_arrived(like(self.R, x), arrived)

@@ -64,7 +64,7 @@ class OracleEKF(eqx.Module):
     ) -> tuple[OracleState, Estimate]:
         """One prediction and one correction with the noise of this step."""
         q, r = self.q[state.k], self.r[state.k]
-        x_pred, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
+        x_pred, _, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
         P_pred = FPF + diagonal_matrix(q)
         nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
         _, L, K, P_post, weighed = gain(P_pred, H, of_arrived(diagonal_matrix(r), arrived))

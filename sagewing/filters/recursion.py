@@ -79,15 +79,15 @@ class Estimate(NamedTuple):
 
 def predict(
     model: Model, x: States, P: Covariances, u: Inputs, dt: Steps
-) -> tuple[States, Covariances, Flags]:
-    """f(x), F P F^T, and where they are numbers; elsewhere the estimate stays as it stands."""
+) -> tuple[States, Covariances, Covariances, Flags]:
+    """f(x), F, F P F^T, and where they are numbers; elsewhere the estimate stays as it stands."""
     F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
     x_pred = per_sample(model.transition, x, u, dt)
     F, x_pred = hold((F, x_pred))
     FPF = propagate(F, P, model.constants)
     ok = all_finite(x_pred, diagonal(FPF))
     x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
-    return x_pred, FPF, ok
+    return x_pred, F, FPF, ok
 
 
 def innovation(
@@ -195,7 +195,7 @@ class AdaptiveFilter(eqx.Module):
         r0, r, mode = self._nominal(state, r, u)
         adapts = self._adapts(mode)
         q_before, q = q, q if adapts is None else jnp.where(adapts, q, like(self.q0, q))
-        x_pred, FPF, predicted = predict(self.model, x, P, u, dt)
+        x_pred, F, FPF, predicted = predict(self.model, x, P, u, dt)
         P_pred = FPF + self._Q(q)
         nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
 
@@ -205,7 +205,8 @@ class AdaptiveFilter(eqx.Module):
         arrived, nu = arrived & weighed, jnp.where(weighed, nu, 0.0)
         white = whiten(L, nu)
         switched = None if mode is None else mode != state.mode
-        around = Around(diagonal(FPF), diagonal(P_pred), like(self.q0, q), r0, switched)
+        diagonals = (diagonal(FPF), diagonal(P_pred))
+        around = Around(F, H, *diagonals, like(self.q0, q), r0, switched)
         seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, around)
         d, memory, trace = self.rule(state.memory, seen)
         d = d if adapts is None else _where(adapts, d)
@@ -243,7 +244,7 @@ class AdaptiveFilter(eqx.Module):
         x and P are those of a `step` in which nothing arrives. The rule's memory stays, so that it
         counts measurements, however many predictions lie between them.
         """
-        x, P, _ = predict(self.model, state.x, state.P, u, dt)
+        x, _, P, _ = predict(self.model, state.x, state.P, u, dt)
         P = P + self._Q(state.q)
         x, P, _ = correct(self.model, x, P, jnp.zeros_like(x), P)
         return state._replace(x=x, P=P)

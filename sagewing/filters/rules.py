@@ -11,7 +11,16 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.filters.kernels import diagonal
-from sagewing.shapes import Arrived, Flags, Gains, Innovations, Measurements, States
+from sagewing.shapes import (
+    Arrived,
+    Covariances,
+    Flags,
+    Gains,
+    Innovations,
+    Jacobians,
+    Measurements,
+    States,
+)
 
 PATIENCE = 5.0
 # What a gate multiplies a variance with to shut a channel out.
@@ -19,11 +28,13 @@ SHUT = 1e8
 
 
 class Around(NamedTuple):
-    """What a step knows besides: the diagonals of F P F^T and of the predicted P, the base noise.
+    """What a step knows besides: F, H, the diagonals of F P F^T and the predicted P, base noise.
 
     `switched` is where the kind of measurement is another than before; None in a model with one.
     """
 
+    F: Covariances
+    H: Jacobians
     FPF: States
     P: States
     q0: States

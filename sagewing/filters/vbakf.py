@@ -60,7 +60,7 @@ class VariationalFilter(NominalNoise):
     ) -> tuple[VBState, Estimate]:
         """One prediction, and a correction in which x, P and R settle together."""
         n_z, tau = self.n_z, self.tau
-        x_pred, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
+        x_pred, _, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
         P_pred = FPF + like(self.Q, x_pred)
 
         # R as it was, less certain than it was

@@ -4,6 +4,12 @@ Every channel is judged by the same network from dimensionless numbers, so the o
 the units and the signs of channels and states make no difference. What it remembers are running
 means alone: they forget at known rates, cannot run away however long the record, and cost a flight
 computer no exponentials.
+
+What tells a Q that is too large from one that is too small is the derivative of the prediction by
+the gain, as in the recursive prediction error method. Had every gain been larger by a small share,
+the estimate would lie elsewhere by that share of the `sway` psi, which follows the filter's own
+error dynamics: psi+ = psi + K (nu - H psi), then F psi+. Where innovations go with H psi, the gain
+was too small; where they go against it, too large; and their regression on it says by how much.
 """
 
 from collections.abc import Sequence
@@ -30,15 +36,19 @@ Said = Float[Array, "n_out n *batch"]
 Heard = Bool[Array, "n *batch"]
 Rows = Shaped[Array, "..."]
 
-RATES = (0.1, 0.02, 0.004)  # of the running means of squares and of products with the last one
+RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
 LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
+MOST_SWAY = 10.0  # standard deviations
+LEAST_SWAY = 1e-4  # of the variance: a smaller square says nothing
+LARGEST = 1e15  # times the base noise that a variance counts
+LEAST = 1e-12  # whose square is still a number
 TINY = 1e-30  # keeps a quotient of nothing by nothing a number
 SMALL = 0.01  # of a normalised square: less is no news
-CLIP = 8.0  # of a feature
+CLIP = 8.0  # of a feature that is not bounded by itself
 LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
-MEASURED, STATE = 15, 14  # features
+MEASURED, STATE = 21, 17  # features
 STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
-RELAXATION = 0.002  # of log q and log r toward their base in a step: without news they go back
+RELAXATION = 0.0005  # of log q and log r toward their base in a step: without news they go back
 MOST_INFLATION = 12.0  # of log r, for a step
 CALM_D, CALM_INFLATION = -6.0, -5.0  # added to what the head says: at first, hardly anything
 MOST_SIZE = 512
@@ -47,13 +57,22 @@ MOST_SIZE = 512
 class Memory(NamedTuple):
     """Of every channel: what it said last, how often it has spoken, and the running means.
 
-    The learned ones stand channel by channel, so that in C they are one vector each.
+    The learned ones stand channel by channel, so that in C they are one vector each. States speak
+    all at once, so that one count is enough, and their last word is part of the sway.
     """
 
-    last: Channels
+    last: Channels | None
     times: Channels
-    means: Table
+    means: Float[Array, "values rates n *batch"]
     bank: Banks
+
+
+class Memories(NamedTuple):
+    """Those of channels and of states, and how a larger gain would have moved the estimate."""
+
+    of_r: Memory
+    of_q: Memory
+    sway: States
 
 
 class Network(eqx.Module):
@@ -137,22 +156,23 @@ class Universal(Stored):
         self.measured = Network(MEASURED, bank, hidden, 3, key=k_measured)
         self.state = Network(STATE, bank, hidden, 2, key=k_state)
 
-    def init(self, q: States, r: Measurements) -> tuple[Memory, Memory]:
+    def init(self, q: States, r: Measurements) -> Memories:
         """Nothing seen yet."""
 
-        def empty(v: jax.Array, means: int) -> Memory:
-            none = jnp.zeros_like(v)
-            known = jnp.zeros((means, *v.shape), v.dtype)
-            bank = jnp.zeros((len(v), self.bank, *v.shape[1:]), v.dtype)
-            return Memory(none, none, known, bank)
+        def means(v: jax.Array, values: int) -> tuple[jax.Array, jax.Array]:
+            known = jnp.zeros((values, len(RATES), *v.shape), v.dtype)
+            return known, jnp.zeros((len(v), self.bank, *v.shape[1:]), v.dtype)
 
-        return empty(r, 3 * len(RATES) + 1), empty(q, 3 * len(RATES))
+        none_r, none_q = jnp.zeros_like(r), jnp.zeros_like(q)
+        of_q = Memory(None, none_q[:1], *means(q, 4))
+        return Memories(Memory(none_r, none_r, *means(r, 6)), of_q, none_q)
 
-    def __call__(
-        self, memory: tuple[Memory, Memory], seen: Seen
-    ) -> tuple[Attenuation, tuple[Memory, Memory], None]:
-        """Shares, factors and inflation of every channel; what did not arrive changes nothing."""
-        (of_r, of_q), around = memory, seen.around
+    def __call__(self, memory: Memories, seen: Seen) -> tuple[Attenuation, Memories, Measurements]:
+        """Shares, factors and inflation of every channel; what did not arrive changes nothing.
+
+        Training is shown the logarithm of the inflation.
+        """
+        (of_r, of_q, sway), around = memory, seen.around
         if around is None:
             raise InputError(
                 "The universal policy must see the filter around it: use sw.NDRSageHusa."
@@ -160,9 +180,14 @@ class Universal(Stored):
         switched = around.switched
         if switched is not None:
             of_r = jax.tree.map(lambda a: jnp.where(switched, 0.0, a), of_r)
-        (d_r, up, step_r), of_r = self._measured(of_r, seen, around)
+        sway = _within(matvec(around.F, sway), MOST_SWAY * jnp.sqrt(around.P))
+        S = diagonal(seen.S)
+        expected = _within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
+        (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected)
         inflation = jnp.minimum(jax.nn.softplus(up + CALM_INFLATION), MOST_INFLATION)
-        (d_q, step_q), of_q = self._states(of_q, seen, around, inflation)
+        (d_q, step_q), of_q = self._states(of_q, seen, around, inflation, matvec(seen.K, expected))
+        heard = S / (S + seen.r * (jnp.exp(inflation) - 1.0))
+        sway = jax.lax.stop_gradient(sway + matvec(seen.K, heard * (seen.nu - expected)))
         decision = Attenuation(
             q=jax.nn.sigmoid(d_q + CALM_D),
             r=jax.nn.sigmoid(d_r + CALM_D),
@@ -170,70 +195,76 @@ class Universal(Stored):
             scale_r=_factor(STEP_R, step_r, seen.r, around.r0),
             inflate_r=jnp.exp(inflation),
         )
-        return decision, (of_r, of_q), None
+        return decision, Memories(of_r, of_q, sway), inflation
 
-    def _measured(self, memory: Memory, seen: Seen, around: Around) -> tuple[Said, Memory]:
+    def _measured(
+        self, memory: Memory, seen: Seen, around: Around, expected: Measurements
+    ) -> tuple[Said, Memory]:
         """Is a channel noisier than its r says, or does the filter not follow it?"""
         r, r0, S = seen.r / around.r0, around.r0, diagonal(seen.S)
-        x, s = seen.nu / jnp.sqrt(r0), S / r0
+        x, s = seen.nu / jnp.sqrt(r0), jnp.minimum(S / r0, LARGEST)
+        assert memory.last is not None
         surprise = jnp.log(x**2 / s + SMALL)
         count = memory.times + seen.arrived
-        values = [*_squares(x, memory.last, s), jnp.maximum(s - r, 0.0)]
-        known = memory.means
-        now = jnp.stack([*(v for v in values for _ in RATES), surprise])
-        rates = jnp.asarray([*RATES * len(values), RATES[1]], x.dtype)
-        known = known + _share(rates, count, seen.arrived) * (now - known)
-        squares, products, predicted = known[:-1].reshape((len(values), len(RATES), *x.shape))
+        values = [
+            *_squares(x, memory.last, s),
+            jnp.maximum(s - r, 0.0),
+            *_regressed(x, expected / jnp.sqrt(r0), s),
+        ]
+        known = _averaged(memory.means, [*values, surprise], count, seen.arrived)
+        squares, products, predicted, cross, own, surprises = known
         y = [
-            surprise,
+            _clipped(surprise),
             values[1] / (jnp.abs(values[1]) + s),
             *_contrast(squares, predicted + r),
-            *(products / (squares + TINY)),
+            *_clipped(products / (squares + TINY)),
+            *_slopes(cross, own, squares, s),
             *_contrast(jnp.maximum(squares - predicted, 0.0), r),
-            known[-1],
-            jnp.log((seen.r + TINY) / r0),
-            jnp.log(S / seen.r),
+            _clipped(surprises[1]),
+            _clipped(jnp.log((seen.r + TINY) / r0)),
+            _clipped(jnp.log(S / seen.r)),
             _youth(count),
         ]
-        said, bank = self.measured(_bounded(y), memory.bank, count, seen.arrived)
+        said, bank = self.measured(_observed(y), memory.bank, count, seen.arrived)
         last = jnp.where(seen.arrived, x, memory.last)
         return said, Memory(last, count, known, bank)
 
     def _states(
-        self, memory: Memory, seen: Seen, around: Around, refused: Measurements
+        self, memory: Memory, seen: Seen, around: Around, refused: Measurements, expected: States
     ) -> tuple[Said, Memory]:
         """Is a state corrected more than its q explains, and again and again the same way?"""
         q0 = around.q0 + TINY
         KL = matmul(seen.K, seen.L)
         moved = sum(jnp.moveaxis(KL**2, 1, 0), jnp.zeros_like(q0)) + TINY  # diag K S K^T
         x = matvec(seen.K, seen.nu) / jnp.sqrt(q0)
-        s = moved / q0
+        s = jnp.minimum(moved / q0, LARGEST)
         # How much of what moves this state was refused as an outlier, channel by channel.
         pull = seen.K**2 * diagonal(seen.S)[None]
         of_outliers = matvec(pull, refused) / (matvec(pull, jnp.ones_like(refused)) + TINY)
         heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
-        count = memory.times + heard
-        values = [*_squares(x, memory.last, s), s]
-        known = memory.means
-        now = jnp.stack([v for v in values for _ in RATES])
-        rates = jnp.asarray(RATES * len(values), x.dtype)
-        known = known + _share(rates, count, heard) * (now - known)
-        squares, products, predicted = known.reshape((len(values), len(RATES), *x.shape))
+        times = memory.times + heard[:1]
+        count = jnp.broadcast_to(times, x.shape)
+        values = [
+            jnp.minimum(x**2, LARGEST_SQUARE * s),
+            s,
+            *_regressed(x, expected / jnp.sqrt(q0), s),
+        ]
+        known = _averaged(memory.means, values, count, heard)
+        squares, predicted, cross, own = known
         y = [
-            jnp.log(x**2 / s + SMALL),
-            values[1] / (jnp.abs(values[1]) + s),
+            _clipped(jnp.log(x**2 / s + SMALL)),
+            values[2] / (jnp.abs(values[2]) + s),
             *_contrast(squares, predicted),
-            *(products / (squares + TINY)),
-            0.5 * jnp.log((seen.q + TINY) / q0),
-            0.5 * jnp.log((seen.q + TINY) / (around.FPF + TINY)),
-            0.5 * jnp.log(moved / (seen.q + TINY)),
-            0.5 * jnp.log(moved / (around.P + TINY)),
-            of_outliers,
+            *_slopes(cross, own, squares, s),
+            _clipped(0.5 * jnp.log((seen.q + TINY) / q0)),
+            _clipped(0.5 * jnp.log((seen.q + TINY) / (jnp.maximum(around.FPF, 0.0) + TINY))),
+            _clipped(0.5 * jnp.log(moved / (seen.q + TINY))),
+            _clipped(0.5 * jnp.log(moved / (around.P + TINY))),
+            jnp.minimum(of_outliers, CLIP),
             _youth(count),
         ]
-        said, bank = self.state(_bounded(y), memory.bank, count, heard)
-        last = jnp.where(heard, x, memory.last)
-        return said, Memory(last, count, known, bank)
+        said, bank = self.state(_observed(y), memory.bank, count, heard)
+        return said, Memory(None, times, known, bank)
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
         """Any will do."""
@@ -262,10 +293,39 @@ def _share(rates: Rows, count: Rows, heard: Rows) -> Rows:
     return jnp.where(heard, jnp.maximum(rates, 1.0 / jnp.maximum(count, 1.0)), 0.0)
 
 
+def _averaged(
+    means: Rows, values: Sequence[Channels], count: Channels, heard: Heard
+) -> Float[Array, "values rates n *batch"]:
+    """The running means of every value at all rates, with what is new."""
+    share = _share(jnp.asarray(RATES, count.dtype), count, heard)
+    new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
+    return jax.lax.stop_gradient(jnp.stack(new))
+
+
 def _squares(x: Channels, last: Channels, variance: Channels) -> tuple[Channels, Channels]:
     """x^2 and x times the last one, within reason."""
     most = LARGEST_SQUARE * variance
     return jnp.minimum(x**2, most), jnp.clip(x * last, -most, most)
+
+
+def _regressed(x: Channels, expected: Channels, variance: Channels) -> tuple[Channels, Channels]:
+    """x times what a larger gain would have changed, and the square of that, within reason."""
+    most = LARGEST_SQUARE * variance
+    return jnp.clip(x * expected, -most, most), jnp.minimum(expected**2, most)
+
+
+def _slopes(cross: Table, own: Table, squares: Table, variance: Channels) -> Rows:
+    """How x goes with what was expected: the correlations, and the slopes, between -1 and 1."""
+    least = LEAST_SWAY * variance + LEAST
+    own = own + least
+    correlation = cross / jnp.sqrt((squares + least) * own)
+    return jnp.concatenate([correlation, cross / (jnp.abs(cross) + own)])
+
+
+def _within(a: States, most: States) -> States:
+    """`a`, at most so large; zero where it is no number."""
+    a = jnp.clip(a, -most, most)
+    return jnp.where(jnp.isnan(a), 0.0, a)
 
 
 def _contrast(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -283,6 +343,11 @@ def _youth(count: Channels) -> Channels:
     return jnp.maximum(1.0 / jnp.sqrt(count + 1.0), LEAST_YOUTH)
 
 
-def _bounded(y: Sequence[Channels]) -> Table:
-    bounded = jnp.clip(jnp.stack(y), -CLIP, CLIP)
-    return jnp.where(jnp.isnan(bounded), 0.0, bounded)
+def _clipped(a: Rows) -> Rows:
+    """Not too large a number."""
+    return jnp.clip(a, -CLIP, CLIP)
+
+
+def _observed(y: Sequence[Channels]) -> Table:
+    """The features: what a descent does not go back through."""
+    return jax.lax.stop_gradient(jnp.stack(y))

@@ -23,6 +23,8 @@ SYSTEMS = {
     "rossler": "Rössler",
     "tanks": "tanks",
     "orbit": "orbit",
+    "vehicle": "vehicle",
+    "neuron": "neuron",
 }
 TITLE = "Error over the oracle's, geometric mean over runs (1 is as good as knowing the noise)"
 

@@ -271,15 +271,18 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
         return jax.random.uniform(next(keys)) < p
 
     right = chance(NOTHING_WRONG)
-    wrong_q, wrong_r = chance(0.7), chance(0.7)
+    # In some episodes Q alone is wrong, or R alone; in the others each may be, and more besides
+    alone, of_q = chance(0.25), chance(0.5)
+    wrong_q = jnp.where(alone, of_q, chance(0.7))
+    wrong_r = jnp.where(alone, ~of_q, chance(0.7))
     log_q = jnp.where(
         chance(0.25), _uniform(next(keys), -4.5, -2.0), _uniform(next(keys), -2.0, 1.5)
     )
     log_q = jnp.where(wrong_q, log_q, 0.0) + _uniform(next(keys), -0.4, 0.4, N_X) * wrong_q
     log_r = jnp.where(wrong_r, _uniform(next(keys), -0.7, 2.0), 0.0)
     log_r = log_r + _uniform(next(keys), -0.4, 0.4, N_Z) * wrong_r
-    outlier = jnp.where(chance(0.35), _uniform(next(keys), 0.01, 0.12), 0.0)
-    which = jax.random.uniform(next(keys))
+    outlier = jnp.where(chance(0.35) & ~alone, _uniform(next(keys), 0.01, 0.12), 0.0)
+    which = jnp.where(alone, 1.0, jax.random.uniform(next(keys)))
     bursts_r = (which < 0.3) * _uniform(next(keys), 0.5, 1.7, N_Z)
     bursts_q = ((which > 0.25) & (which < 0.42)) * _uniform(next(keys), 0.5, 2.0)
     period = 10.0 ** _uniform(next(keys), 1.7, 3.0)

@@ -131,6 +131,49 @@ class Orbit(ContinuousModel):
         return jnp.sqrt(jnp.sum((x[:3] - stations) ** 2, axis=1))
 
 
+class Vehicle(Model):
+    """A car as a bicycle: position, heading, speed and steering angle (m, rad, m/s).
+
+    Measured: the position, and the speed.
+    """
+
+    wheelbase: float = 2.7
+
+    def transition(self, x: X, u: Input, dt: Duration) -> X:
+        """Speed and steering stay what they are."""
+        p1, p2, heading, v, steering = x
+        turn = dt * v * jnp.tan(jnp.clip(steering, -1.0, 1.0)) / self.wheelbase
+        middle = heading + 0.5 * turn
+        moved = [p1 + dt * v * jnp.cos(middle), p2 + dt * v * jnp.sin(middle), heading + turn]
+        return jnp.stack([*moved, v, steering])
+
+    def observe(self, x: X, u: Input) -> Z:
+        """Position and speed."""
+        return x[jnp.array([0, 1, 3])]
+
+
+class Neuron(ContinuousModel):
+    """Hindmarsh and Rose's model of a neuron that fires in bursts (1984); its potential is seen."""
+
+    current: float = 3.2
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """The potential, the fast currents, the slow one."""
+        p, fast, slow = x
+        return jnp.stack(
+            [
+                fast - p**3 + 3.0 * p**2 - slow + self.current,
+                1.0 - 5.0 * p**2 - fast,
+                0.006 * (4.0 * (p + 1.6) - slow),
+            ]
+        )
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The potential."""
+        return x[:1]
+
+
 @dataclass(frozen=True)
 class Unseen:
     """A system, its nominal noise, and how its episodes begin: a draw, then so many steps."""
@@ -184,7 +227,7 @@ UNSEEN: dict[str, Unseen] = {
         spread=(3.0, 3.0, 0.1),
         settle=300,
     ),
-    # Written when all else was fixed; nothing was chosen on them.
+    # Written when the first training was under way.
     "tanks": Unseen(
         Tanks(),
         q0=(4e-3,) * 4,
@@ -202,6 +245,26 @@ UNSEEN: dict[str, Unseen] = {
         dt=0.05,
         middle=(1.6, 0.0, 0.0, 0.0, 0.6, 0.5),
         spread=(0.05,) * 3 + (0.03,) * 3,
+    ),
+    # Written while the training of what ships was under way, and run once.
+    "vehicle": Unseen(
+        Vehicle(),
+        q0=(1e-3, 1e-3, 1e-5, 1e-2, 1e-4),
+        r0=(1.0, 1.0, 0.04),
+        P0=(1.0, 1.0, 0.01, 0.25, 1e-3),
+        dt=0.1,
+        middle=(0.0, 0.0, 0.0, 10.0, 0.0),
+        spread=(5.0, 5.0, 1.0, 2.0, 0.03),
+    ),
+    "neuron": Unseen(
+        Neuron(),
+        q0=(4e-4, 4e-4, 1e-6),
+        r0=(0.04,),
+        P0=(0.04, 0.04, 0.01),
+        dt=0.05,
+        middle=(-1.0, -4.0, 3.0),
+        spread=(0.3, 1.0, 0.1),
+        settle=400,
     ),
 }
 

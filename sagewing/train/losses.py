@@ -2,14 +2,15 @@
 
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sagewing.filters import scan
 from sagewing.filters.recursion import Estimate
 from sagewing.flights.records import Record
 from sagewing.models.quadrotor import Q, R
-from sagewing.shapes import Numbers, Scalar
+from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Values
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m
 ATTITUDE_WEIGHT = 10.0  # paper
@@ -27,12 +28,14 @@ def state_loss(
     aux_weight: float = 0.1,
     largest: float | None = None,
     u: Float[Array, "B T n_u"] | None = None,
+    noise: tuple[Float[Array, "B T n_x"], Float[Array, "B T n_z"]] | None = None,
 ) -> Scalar:
     """The paper's loss: squared state error plus `aux_weight` times the reconstruction error.
 
     The mean over steps and records of ||x_true - x||^2 + aux_weight ||y - y_hat||^2; the second
     term only for a filter with a policy to reconstruct its features. Squared errors over `largest`
-    are left out of the mean.
+    are left out of the mean. For the universal policy `noise` may be the true q and r: the second
+    term is then how far its own are from them.
     """
     made = _estimates(filt, x0, P0, z, u, dt)
     squared = jnp.sum((made.x - jnp.moveaxis(truth, 0, -1)) ** 2, axis=1)
@@ -41,7 +44,31 @@ def state_loss(
     else:
         counts = squared < largest
         error = jnp.sum(jnp.where(counts, squared, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
-    return error + _reconstruction(filt, made, aux_weight)
+    if noise is None:
+        return error + _reconstruction(filt, made, aux_weight)
+    q, r = (jnp.moveaxis(a, 0, -1) for a in noise)
+    heard = jnp.moveaxis(jnp.isfinite(z), 0, -1)
+    far = jax.vmap(noise_distance)(made, q, r, jnp.ones_like(q, bool), heard)
+    return error + aux_weight * jnp.mean(far)
+
+
+def noise_distance(
+    said: Estimate,
+    q: States,
+    r: Measurements,
+    states: Bool[Array, "n_x *batch"],
+    channels: Arrived,
+) -> Values:
+    """How far a step's q, and the r of its gain, are from the true ones: logarithms, as a mean."""
+
+    def far(own: Array, true: Array, where: Array) -> Array:
+        apart = jnp.log(jnp.where(where, own / true, 1.0))
+        count = jnp.maximum(jnp.sum(where, axis=0), 1)
+        return jnp.sum(jnp.sqrt(1.0 + apart**2) - 1.0, axis=0) / count
+
+    assert said.q is not None
+    assert said.r is not None
+    return far(said.q, q, states) + far(said.r * jnp.exp(said.trace), r, channels)
 
 
 def pose_loss(
@@ -80,7 +107,7 @@ def _estimates(filt: Any, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Estimate
 
 def _reconstruction(filt: Any, made: Estimate, weight: float) -> Scalar | float:
     """The weighted error of the policy's decoder, where there is one."""
-    if made.trace is None or weight == 0.0:
+    if weight == 0.0 or not hasattr(getattr(filt.rule, "policy", None), "reconstruct"):
         return 0.0
     y, c = made.trace
     y_hat = filt.rule.policy.reconstruct(c)

@@ -1,7 +1,7 @@
 """Training the universal policy on the random family, against the oracle and the nominal EKF."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from sagewing.shapes import Scalar
 from sagewing.sim import family
 from sagewing.sim.family import N_X, N_Z, Drawn, FamilyModel
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
+from sagewing.train.losses import noise_distance
 
 Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
 LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
@@ -29,16 +30,16 @@ LARGEST = 1e8  # variances: a larger error is no worse
 HELD_OUT = 1_000_000_007
 
 
-# Of the epochs; then the learning rate falls, rises again for the second part, and falls.
-FIRST_PART = 13 / 18
+# At these shares of the epochs the learning rate falls.
+DECAY = (0.5, 0.7, 0.85, 0.95)
 FALL = 10.0**-0.5
-DECAY = tuple((share * FIRST_PART, FALL) for share in (0.5, 0.7, 0.85, 0.95))
-AGAIN = ((FIRST_PART, 40.0), (0.88, FALL), (0.95, FALL))
+# Up to this share of them noise counts in full, then by so much of it.
+IMITATION, AFTERWARDS = 0.6, 0.25
 
 
-def schedule(epochs: int = 1800, learning_rate: float = 5e-3) -> Schedule:
-    """Two falls of the learning rate, one for each part of the training."""
-    decay = tuple((round(share * epochs), factor) for share, factor in (*DECAY, *AGAIN))
+def schedule(epochs: int = 7500, learning_rate: float = 5e-3) -> Schedule:
+    """The learning rate falls to a hundredth, in four steps."""
+    decay = tuple((round(share * epochs), FALL) for share in DECAY)
     return Schedule(epochs, learning_rate, clip_norm=0.5, decay=decay)
 
 
@@ -47,9 +48,9 @@ class UniversalTraining:
     """The settings of a training on the family.
 
     A batch runs for a while without derivatives, up to `longest` steps, and then `steps` steps with
-    them; in the first part of the training mostly for a short while, in the second for a long one.
-    An error counts by the logarithm of its ratio to the oracle's; `loss_to_ekf` weighs what is lost
-    to the nominal EKF, `loss_if_right` that where the nominal noise is right.
+    them. An error counts by the logarithm of its ratio to the oracle's, or to the nominal EKF's
+    where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, `loss_if_right`
+    that where the nominal noise is right, and `noise_weight` how far q and r are from the truth.
     """
 
     schedule: Schedule = field(default_factory=schedule)
@@ -58,17 +59,22 @@ class UniversalTraining:
     batch: int = 64
     loss_to_ekf: float = 1.0
     loss_if_right: float = 5.0
+    noise_weight: float = 0.6
     bank: int = 8
     hidden: tuple[int, ...] = (16, 8)
     bounds: tuple[float, float] = (1e-5, 1e4)
 
 
 class Errors(NamedTuple):
-    """Mean squared errors over a window, each state's in variances of the oracle's own estimate."""
+    """Mean squared errors over a window, each state's in variances of the oracle's own estimate.
+
+    `noise` is how far the policy's q and r are from the true ones.
+    """
 
     universal: Float[Array, "B"]
     ekf: Float[Array, "B"]
     oracle: Float[Array, "B"]
+    noise: Float[Array, "B"]
 
 
 class Running(NamedTuple):
@@ -90,9 +96,10 @@ def train_universal(
 ) -> Trained:
     """Train one policy for each seed; see `train` for `folder` and `resume`."""
     epochs = setup.schedule.epochs
+    less = replace(setup, noise_weight=AFTERWARDS * setup.noise_weight)
     parts = [
-        Stage(round(FIRST_PART * epochs), partial(loss, setup, patient=False)),
-        Stage(epochs, partial(loss, setup, patient=True)),
+        Stage(round(IMITATION * epochs), partial(loss, setup)),
+        Stage(epochs, partial(loss, less)),
     ]
     return train(
         lambda key: Universal(setup.bank, setup.hidden, setup.bounds, key=key),
@@ -106,17 +113,12 @@ def train_universal(
     )
 
 
-def loss(
-    setup: UniversalTraining, policy: Universal, key: PRNGKeyArray, *, patient: bool
-) -> Scalar:
+def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scalar:
     """How far behind the oracle, and behind the EKF, a batch of the family is."""
     k_draw, k_noise, k_start, k_wait = jax.random.split(key, 4)
     drawn = family.draw(jax.random.split(k_draw, setup.batch))
-    # From the start every fourth time; else from anywhere: near as often as far, or mostly far
-    if patient:
-        far = setup.longest * jax.random.uniform(k_wait) ** 2
-    else:
-        far = jnp.exp(jax.random.uniform(k_wait, maxval=jnp.log(float(setup.longest))))
+    # From the start every fourth time; else from anywhere
+    far = setup.longest * jax.random.uniform(k_wait) ** 2
     wait = jnp.where(jax.random.uniform(k_start) < 0.25, 0.0, far).astype(int)
     running = start(drawn, policy, jax.random.fold_in(k_start, 1))
     still = jax.lax.stop_gradient(policy)
@@ -126,18 +128,19 @@ def loss(
 
     running = jax.lax.stop_gradient(jax.lax.fori_loop(0, wait, before, running))
     running, errors = window(drawn, policy, running, wait, setup.steps, k_noise)
-    behind = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.oracle))
+    best = jnp.minimum(errors.oracle, errors.ekf)
+    behind = 0.5 * (jnp.log(errors.universal) - jnp.log(best))
     to_ekf = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.ekf))
     penalty = jnp.where(drawn.right, setup.loss_if_right, setup.loss_to_ekf)
-    each = behind + penalty * jax.nn.relu(to_ekf)
+    each = behind + penalty * jax.nn.relu(to_ekf) + setup.noise_weight * errors.noise
     counts = teaches(drawn, running, errors)
     return jnp.sum(jnp.where(counts, each, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
 
 
 def teaches(drawn: Drawn, running: Running, errors: Errors) -> Bool[Array, "B"]:
-    """Where the truth has not run away and the oracle has not lost it."""
+    """Where the truth has not run away, and the oracle has it, or the EKF is nearer to it."""
     there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
-    return there & (errors.oracle < LOST)
+    return there & ((errors.oracle < LOST) | (errors.ekf < errors.oracle))
 
 
 def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
@@ -170,7 +173,12 @@ def advance(
         terms = jnp.where(drawn.states, (x - now.x) ** 2 / variance, 0.0)
         return jnp.minimum(jnp.sum(terms, axis=0) / jnp.sum(drawn.states, axis=0), LARGEST)
 
-    errors = Errors(*(squared(said.x) for said in (by_learned, by_ekf, by_oracle)))
+    errors = Errors(
+        squared(by_learned.x),
+        squared(by_ekf.x),
+        squared(by_oracle.x),
+        noise_distance(by_learned, q, now.r, drawn.states, now.arrived),
+    )
     again = OracleState(s_oracle.x, s_oracle.P, jnp.asarray(0))
     return Running(now.x, s_learned, s_ekf, again), errors
 
