@@ -50,6 +50,7 @@ LEARNED = {
     "kalmannet": "kalmannet",
     "ndr": "ndr",
     "ndr-posterior": "ndr",
+    "ndr-shared": "ndr-shared",
 }
 FILTERS = (*CLASSICAL, *LEARNED, ORACLE)
 

@@ -26,7 +26,7 @@ class TrainChaos:
     Example: sagewing train chaos --out out/chaos --seeds 3
     """
 
-    filter: Literal["ndr", "enn-akf", "l-ekf", "kalmannet"] = "ndr"
+    filter: Literal["ndr", "ndr-shared", "enn-akf", "l-ekf", "kalmannet"] = "ndr"
     """which filter; --depth, --features, --gain-noise, --bounds and --aux-weight are ndr's"""
     out: Path = Path("out/train-chaos")
     """folder for the policies and the checkpoint"""
@@ -49,7 +49,7 @@ class TrainChaos:
     clip_norm: float = 0.5
     """largest norm of a gradient"""
     aux_weight: float = 0.1
-    """weight of the reconstruction loss"""
+    """weight of the reconstruction loss; for ndr-shared, of how far q and r are from the truth"""
     depth: int = 3
     """recurrent layers"""
     features: FeatureName = "whitened"

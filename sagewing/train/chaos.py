@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from sagewing.filters import EKF, ENNAKF, LEKF, KalmanNet, NDRSageHusa
 from sagewing.filters.recursion import GainNoise
-from sagewing.policy import Architecture, Network, Noise, Policy
+from sagewing.policy import Architecture, Network, Noise, Policy, Universal
 from sagewing.policy.network import HIDDEN, Purpose
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Scalar
@@ -31,13 +31,16 @@ from sagewing.train.losses import state_loss
 
 # KalmanNet's loss leaves out what is beyond this: no error on the attractor comes near it.
 KALMANNET_LARGEST = 1e4
+# Bounds of the shared network's q and r: as good as none.
+WIDE = (1e-5, 1e4)
 
 
 @dataclass(frozen=True)
 class ChaosTraining:
     """The settings of a training on Lorenz; the defaults are the paper's, but for the protocol.
 
-    `architecture`, `aux_weight`, `bounds` and `gain_noise` are the NDR-SHKF's.
+    `architecture`, `aux_weight`, `bounds` and `gain_noise` are the NDR-SHKF's; `ndr-shared` has the
+    universal policy's networks, and its `aux_weight` is that of how far q and r are from the truth.
     """
 
     filter: str = "ndr"
@@ -87,6 +90,11 @@ LEARNERS = {
         Policy,
         lambda model, policy: NDRSageHusa(model, Q_BASE, R_BASE, policy),
     ),
+    "ndr-shared": Learner(
+        lambda setup, key: Universal(bounds=WIDE, key=key),
+        Universal,
+        lambda model, policy: NDRSageHusa(model, Q_BASE, R_BASE, policy),
+    ),
     "enn-akf": Learner(
         _network("enn-akf"), Network, lambda model, net: ENNAKF(model, Q_BASE, R_BASE, net)
     ),
@@ -118,7 +126,7 @@ def train_chaos(
 ) -> Trained:
     """Train one filter for each seed; see `train` for `folder`, `resume` and `width`."""
     protocol = protocol_named(setup.protocol)
-    model = LORENZ.model(protocol, adaptive=setup.filter == "ndr")
+    model = LORENZ.model(protocol, adaptive=setup.filter.startswith("ndr"))
     learner = LEARNERS[setup.filter]
 
     def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
@@ -133,6 +141,7 @@ def train_chaos(
             DT,
             aux_weight=setup.aux_weight,
             largest=learner.largest,
+            noise=(drawn.q, drawn.r) if setup.filter == "ndr-shared" else None,
         )
 
     return train(
@@ -166,4 +175,6 @@ def settings(setup: ChaosTraining, seeds: list[int]) -> dict[str, Any]:
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
         }
+    if setup.filter == "ndr-shared":
+        plain["policy"] = {"aux_weight": setup.aux_weight, "bounds": list(WIDE)}
     return plain
