@@ -107,8 +107,9 @@ def _estimates(filt: Any, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Estimate
 
 def _reconstruction(filt: Any, made: Estimate, weight: float) -> Scalar | float:
     """The weighted error of the policy's decoder, where there is one."""
-    if weight == 0.0 or not hasattr(getattr(filt.rule, "policy", None), "reconstruct"):
+    policy = getattr(getattr(filt, "rule", None), "policy", None)
+    if weight == 0.0 or not hasattr(policy, "reconstruct"):
         return 0.0
     y, c = made.trace
-    y_hat = filt.rule.policy.reconstruct(c)
+    y_hat = policy.reconstruct(c)
     return weight * jnp.mean(jnp.sum((y - y_hat) ** 2, axis=1))
