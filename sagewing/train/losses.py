@@ -107,7 +107,7 @@ def _estimates(filt: Any, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Estimate
 
 def _reconstruction(filt: Any, made: Estimate, weight: float) -> Scalar | float:
     """The weighted error of the policy's decoder, where there is one."""
-    policy = getattr(getattr(filt, "rule", None), "policy", None)
+    policy: Any = getattr(getattr(filt, "rule", None), "policy", None)
     if weight == 0.0 or not hasattr(policy, "reconstruct"):
         return 0.0
     y, c = made.trace
