@@ -50,18 +50,9 @@ def flights():
 
 def true_r(records, windows, scenario, noise):
     """The variances of the pose at each step, time first and batch last, and the IMU's."""
-    euler = np.asarray(jnp.vectorize(euler_angles, signature="(4)->(3)")(records.quaternion))
-    pose = np.concatenate([np.asarray(records.position), euler], axis=-1)
-    error = np.asarray(records.z) - pose
-    error[..., 3:] = (error[..., 3:] + np.pi) % (2 * np.pi) - np.pi
-    by_imu = np.asarray(records.u)[..., 0] == IMU
-    error[by_imu] = np.nan
-    spread = 1.4826 * np.nanmedian(np.abs(error), axis=1, keepdims=True)
-    outlier = np.abs(error) > OUTLIER * spread
-    r = np.moveaxis(louder_of(records, windows, scenario), -1, 0) * spread**2
-    r = r * np.where(outlier, 25.0, 1.0)
-    r = np.where(by_imu[..., None], np.asarray(noise.r)[IMU], np.nan_to_num(r, nan=1.0))
-    return np.moveaxis(r, 0, -1)
+    spread, outlier, by_imu = map(np.asarray, pose_noise(records))
+    r = louder_of(records, windows, scenario) * spread * np.where(outlier, 25.0, 1.0)
+    return np.where(by_imu[:, None], np.asarray(noise.r)[IMU][:, None], r)
 
 
 def louder_of(records, windows, scenario):
