@@ -15,6 +15,8 @@ from sagewing.errors import InputError
 from sagewing.models import Model
 from sagewing.shapes import Numbers, real_dtype
 
+ROUNDING = 1e-5  # below zero that an eigenvalue of a matrix of correlations may be
+
 
 def as_real(name: str, value: Numbers) -> Float[Array, "..."]:
     """`value` as an array of the working precision."""
@@ -186,10 +188,16 @@ def _check_definite(name: str, P: np.ndarray) -> None:
     try:
         np.linalg.cholesky(P)
     except np.linalg.LinAlgError:
-        smallest = float(np.linalg.eigvalsh(P).min())
-        raise InputError(
-            f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}."
-        ) from None
+        # A filter's own P may be singular: that of a quaternion, whose length is known
+        variances = np.diagonal(P, axis1=-2, axis2=-1)
+        scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
+        correlations = P / scale[..., :, None] / scale[..., None, :]
+        least = float(np.linalg.eigvalsh(correlations).min())
+        if least < -ROUNDING or variances.max(axis=-1).min() <= 0.0:
+            smallest = float(np.linalg.eigvalsh(P).min())
+            raise InputError(
+                f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}."
+            ) from None
 
 
 def _either(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:

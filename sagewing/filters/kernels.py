@@ -160,6 +160,19 @@ def _propagate_backward(constants, saved, G):
 _propagate.defvjp(_propagate_forward, _propagate_backward)
 
 
+def project(N: Matrix, P: Matrix, first: int) -> Matrix:
+    """E P E^T for a symmetric P, symmetric to the last bit; E is I, with N from row `first` on."""
+    last = first + N.shape[0]
+    before, own, after = (
+        matmul(N, P[first:last, a:b]) for a, b in ((0, first), (first, last), (last, P.shape[0]))
+    )
+    own = symmetric(matmul(own, transpose(N)))
+    top = [P[:first, :first], transpose(before), P[:first, last:]]
+    bottom = [P[last:, :first], transpose(after), P[last:, last:]]
+    rows = [jnp.concatenate(row, axis=1) for row in (top, [before, own, after], bottom)]
+    return jnp.concatenate(rows)
+
+
 class Gain(NamedTuple):
     """What one Cholesky factorisation of S gives; `ok` is False where it overflowed or failed."""
 

@@ -17,6 +17,7 @@ from sagewing.filters.kernels import (
     diagonal_matrix,
     gain,
     matvec,
+    project,
     propagate,
     whiten,
 )
@@ -119,11 +120,29 @@ def innovate(
 def correct(
     model: Model, x_pred: States, P_pred: Covariances, step: States, P: Covariances
 ) -> tuple[States, Covariances, Flags]:
-    """x_pred + step with its P, and where they are numbers; elsewhere the prediction stands."""
+    """x_pred + step with its P, and where they are numbers; elsewhere the prediction stands.
+
+    `normalize` is a function of the state like any other, and P follows it: what a quaternion's
+    length was uncertain by would otherwise stay in P, grow with every Q, and turn into attitude
+    with the next correction.
+    """
     x = per_sample(model.normalize, x_pred + step)
+    first, last, _ = model.normalized.indices(len(x))
+    if first < last:
+        P = project(_normalizing(model, x_pred + step), P, first)
     ok = all_finite(x, diagonal(P))
     x, P = keep_where(ok, (x, P), (x_pred, P_pred))
     return x, P, ok
+
+
+def _normalizing(model: Model, x: States) -> Float[Array, "k k *batch"]:
+    """The derivative of `normalize`, of the states that it is about."""
+    own = model.normalized
+
+    def of_own(part: Array, x: X) -> Array:
+        return model.normalize(x.at[own].set(part))[own]
+
+    return per_sample(lambda x: jax.jacfwd(of_own)(x[own], x), x)
 
 
 def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[Values, Values]:

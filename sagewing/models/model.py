@@ -51,6 +51,11 @@ class Model(eqx.Module):
         """The state brought back to where states live, after a correction."""
         return x
 
+    @property
+    def normalized(self) -> slice:
+        """Which states `normalize` reads and changes: all, if it is overridden, or none."""
+        return slice(0, 0) if type(self).normalize is Model.normalize else slice(None)
+
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX | None:
         """F in closed form; None has filters differentiate `transition`."""
         return None

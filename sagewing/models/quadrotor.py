@@ -84,6 +84,11 @@ class Quadrotor(ContinuousModel):
         """The quaternion back to length 1."""
         return x.at[Q].set(unit(x[Q]))
 
+    @property
+    def normalized(self) -> slice:
+        """The quaternion."""
+        return Q
+
     @abstractmethod
     def drift_jacobian(self, x: X, u: Input) -> XX:
         """A in closed form."""

@@ -66,6 +66,11 @@ class Switched(Model):
         """The same for all."""
         return self.models[0].normalize(x)
 
+    @property
+    def normalized(self) -> slice:
+        """The same for all."""
+        return self.models[0].normalized
+
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
         """The closed form of the model that holds, or its automatic derivative."""
 

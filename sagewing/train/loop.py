@@ -95,6 +95,7 @@ def train(
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
     width: int | None = None,
+    begin: Sequence[Any] = (),
 ) -> Trained:
     """Train one model a seed: `make(key)` builds it, `loss(model, key)` draws data and scores it.
 
@@ -104,6 +105,8 @@ def train(
 
     The program has room for `width` seeds and knows neither them nor their number: any group of
     that many or fewer runs the very same one, and a seed's numbers depend on the seed alone.
+
+    `begin` are models to go on from, one a seed, in place of what `make` builds.
     """
     room = [*seeds, *seeds[-1:] * ((width or len(seeds)) - len(seeds))]
     keys = jax.vmap(jax.random.key)(jnp.asarray(room))
@@ -113,7 +116,11 @@ def train(
 
     @jax.jit
     def start(keys: Shaped[PRNGKeyArray, "seeds"]) -> TrainState:
-        weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
+        if begin:
+            chosen = [eqx.filter(begin[seeds.index(seed)], eqx.is_array) for seed in room]
+            weights = jax.tree.map(lambda *rows: jnp.stack(rows), *chosen)
+        else:
+            weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
         return TrainState(
             epoch=jnp.asarray(0),
             weights=weights,

@@ -1,6 +1,6 @@
 """Training the universal policy on the random family, against the oracle and the nominal EKF."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,13 @@ from sagewing.filters.oracle import OracleState
 from sagewing.policy import Universal
 from sagewing.shapes import Scalar
 from sagewing.sim import family
-from sagewing.sim.family import N_X, N_Z, Drawn, FamilyModel
+from sagewing.sim.family import Drawn
+from sagewing.sim.family_model import N_X, N_Z, FamilyModel
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import noise_distance
 
 Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
+LOST_MODEL = 1e3  # the same, where the oracle's model is wrong
 LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
 SMALLEST = 1e-3  # variances: a smaller error is none
 LARGEST = 1e8  # variances: a larger error is no worse
@@ -51,6 +53,7 @@ class UniversalTraining:
     them. An error counts by the logarithm of its ratio to the oracle's, or to the nominal EKF's
     where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, `loss_if_right`
     that where the nominal noise is right, and `noise_weight` how far q and r are from the truth.
+    Where something is wrong, the model is, too, in the share `wrong_models` of the episodes.
     """
 
     schedule: Schedule = field(default_factory=schedule)
@@ -60,6 +63,7 @@ class UniversalTraining:
     loss_to_ekf: float = 1.0
     loss_if_right: float = 5.0
     noise_weight: float = 0.6
+    wrong_models: float = 0.35
     bank: int = 8
     hidden: tuple[int, ...] = (16, 8)
     bounds: tuple[float, float] = (1e-5, 1e4)
@@ -90,11 +94,12 @@ def train_universal(
     setup: UniversalTraining,
     seeds: list[int],
     *,
+    begin: Sequence[Universal] = (),
     folder: Path | None = None,
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Trained:
-    """Train one policy for each seed; see `train` for `folder` and `resume`."""
+    """Train one policy for each seed, or go on from those; see `train` for the rest."""
     epochs = setup.schedule.epochs
     less = replace(setup, noise_weight=AFTERWARDS * setup.noise_weight)
     parts = [
@@ -110,13 +115,14 @@ def train_universal(
         settings=settings(setup, seeds),
         resume=resume,
         report=report,
+        begin=begin,
     )
 
 
 def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scalar:
     """How far behind the oracle, and behind the EKF, a batch of the family is."""
     k_draw, k_noise, k_start, k_wait = jax.random.split(key, 4)
-    drawn = family.draw(jax.random.split(k_draw, setup.batch))
+    drawn = family.draw(jax.random.split(k_draw, setup.batch), setup.wrong_models)
     # From the start every fourth time; else from anywhere
     far = setup.longest * jax.random.uniform(k_wait) ** 2
     wait = jnp.where(jax.random.uniform(k_start) < 0.25, 0.0, far).astype(int)
@@ -132,7 +138,10 @@ def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scal
     behind = 0.5 * (jnp.log(errors.universal) - jnp.log(best))
     to_ekf = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.ekf))
     penalty = jnp.where(drawn.right, setup.loss_if_right, setup.loss_to_ekf)
-    each = behind + penalty * jax.nn.relu(to_ekf) + setup.noise_weight * errors.noise
+    # The true noise is what a filter needs where its model is true, and it follows
+    imitates = (errors.oracle < LOST) & ~drawn.truth.wrong
+    noise = jnp.where(imitates, setup.noise_weight * errors.noise, 0.0)
+    each = behind + penalty * jax.nn.relu(to_ekf) + noise
     counts = teaches(drawn, running, errors)
     return jnp.sum(jnp.where(counts, each, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
 
@@ -140,7 +149,8 @@ def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scal
 def teaches(drawn: Drawn, running: Running, errors: Errors) -> Bool[Array, "B"]:
     """Where the truth has not run away, and the oracle has it, or the EKF is nearer to it."""
     there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
-    return there & ((errors.oracle < LOST) | (errors.ekf < errors.oracle))
+    near = (errors.oracle < LOST) | (errors.ekf < errors.oracle)
+    return there & (near | (drawn.truth.wrong & (errors.oracle < LOST_MODEL)))
 
 
 def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
