@@ -130,6 +130,63 @@ def test_angles_wrap_and_the_quaternion_keeps_its_length():
     np.testing.assert_allclose(model.normalize(jnp.zeros(19))[Q], [1.0, 0.0, 0.0, 0.0])
 
 
+class Raw(sw.models.QuadrotorKinematic):
+    """The same, with a quaternion of any length."""
+
+    def normalize(self, x):
+        return x
+
+
+class Unnamed(sw.models.QuadrotorKinematic):
+    """The same, without a word about which states `normalize` changes."""
+
+    normalized = sw.Model.normalized
+
+
+def steps(model, count):
+    """An EKF that is told a pose which is off."""
+    x0 = np.zeros(19)
+    x0[Q] = (0.9, 0.1, -0.3, 0.2)
+    x0[Q] /= np.linalg.norm(x0[Q])
+    filt = sw.EKF(model, np.full(19, 1e-3), np.full(6, 1e-2))
+    z = np.tile([0.1, -0.2, 0.3, 0.4, -0.5, 0.2], (count, 1))
+    return sw.run(filt, x0, 0.05 * np.eye(19), z, np.tile(IMU, (count, 1)), dt=DT)
+
+
+def test_the_covariance_is_that_of_the_quaternion_at_its_length():
+    model = sw.models.QuadrotorKinematic()
+    made, raw = steps(model, 1), steps(Raw(), 1)
+    E = jax.jacfwd(model.normalize)(jnp.asarray(raw.x[0]))
+    assert abs(np.linalg.norm(raw.x[0, Q]) - 1.0) > 1e-3
+    np.testing.assert_allclose(made.P[0], E @ raw.P[0] @ E.T, atol=1e-12)
+    long = steps(model, 50)
+    length = np.einsum("ti,tij,tj->t", long.x[:, Q], long.P[:, Q, Q], long.x[:, Q])
+    assert np.max(np.abs(length)) < 1e-12  # it is one, whatever Q says
+    assert np.min(np.linalg.eigvalsh(long.P)) > -1e-12
+    again = sw.run(
+        sw.EKF(model, np.full(19, 1e-3), np.full(6, 1e-2)),
+        long.x[-1],
+        long.P[-1],
+        np.full((3, 6), np.nan),
+        np.tile(IMU, (3, 1)),
+        dt=DT,
+    )  # a P to go on from
+    assert np.all(np.isfinite(again.P))
+
+
+def test_a_model_need_not_say_which_states_it_normalizes():
+    named, unnamed = steps(sw.models.QuadrotorKinematic(), 20), steps(Unnamed(), 20)
+    np.testing.assert_allclose(unnamed.x, named.x, atol=1e-12)
+    np.testing.assert_allclose(unnamed.P, named.P, atol=1e-12)
+    in_c = sw.run(
+        sw.EKF(Unnamed(), np.full(19, 1e-3), np.full(6, 1e-2)),
+        *(named.x[0], 0.05 * np.eye(19), np.zeros((5, 6)), np.tile(IMU, (5, 1))),
+        dt=DT,
+        backend="c",
+    )
+    assert np.all(np.isfinite(in_c.P))
+
+
 def test_pointing_straight_up_gives_numbers_and_a_finite_derivative():
     q = rotations.from_euler_angles(jnp.array([0.3, np.pi / 2, -0.2]))
     assert np.all(np.isfinite(rotations.euler_angles(q)))
