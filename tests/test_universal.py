@@ -13,7 +13,9 @@ import sagewing as sw
 from sagewing.bench import universal as bench
 from sagewing.cli.main import main
 from sagewing.filters.rules import Around, Seen
+from sagewing.policy.storage import folder_of
 from sagewing.sim import family, unseen
+from sagewing.sim.family_model import BEARING, FamilyModel, unpacked
 from sagewing.train.losses import state_loss
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -220,7 +222,7 @@ def drawn(float64):
 @pytest.fixture(scope="module")
 def derivatives(drawn):
     """Their F and H, and the same taken by JAX."""
-    model = family.FamilyModel()
+    model = FamilyModel()
 
     def both(x, u):
         closed = model.transition_jacobian(x, u, 1.0), model.observe_jacobian(x, u)
@@ -248,6 +250,46 @@ def test_the_familys_derivatives_are_those_of_its_functions(derivatives):
     for closed, derived in zip(*derivatives, strict=True):
         apart = np.abs(closed - derived) / (1.0 + np.max(np.abs(closed), axis=(0, 1)))
         assert np.max(apart) < 1e-9
+
+
+def test_where_its_model_is_wrong_a_filter_is_not_told_so():
+    keys = jax.random.split(jax.random.key(2), 300)
+    drawn = jax.jit(lambda keys: family.draw(keys, 0.5))(keys)
+    wrong = np.asarray(drawn.truth.wrong)
+    told, true = np.asarray(drawn.u), np.asarray(drawn.truth.u)
+    off = np.any(told != true, axis=0)
+    pushed = np.any(np.asarray(drawn.truth.push) != 0.0, axis=0)
+    assert 0.3 < wrong.mean() < 0.5  # of those in which something is
+    assert not np.any((off | pushed) & ~wrong)
+    assert np.mean((off | pushed)[wrong]) > 0.9
+    assert not np.any(wrong & np.asarray(drawn.right))
+
+
+def test_a_bearing_wraps(drawn):
+    model = FamilyModel()
+    z = jax.jit(jax.vmap(model.observe, in_axes=-1, out_axes=-1))(drawn.start, drawn.u)
+    turn = 2.0 * np.pi * jax.vmap(lambda u: unpacked(u).wave, in_axes=-1, out_axes=-1)(drawn.u)
+    form = np.asarray(jax.vmap(lambda u: unpacked(u).form, in_axes=-1, out_axes=-1)(drawn.u))
+    nu = jax.vmap(model.residual, in_axes=-1, out_axes=-1)(z + 1.01 * turn, z, drawn.u)
+    bearing = (form == BEARING) & np.asarray(drawn.channels)
+    assert bearing.sum() > 20
+    np.testing.assert_allclose(nu[bearing], 0.01 * turn[bearing], rtol=1e-6)
+    others = form != BEARING
+    assert np.all(np.asarray(nu)[others] > np.asarray(turn)[others])
+
+
+def test_training_goes_on_from_a_policy_and_says_how_far_behind_it_is(tmp_path, capsys):
+    small = ["--epochs", "2", "--batch", "3", "--steps", "4", "--longest", "3", "--held-out", "4"]
+    begun = ["train", "universal", "--begin", "universal", *small, "--out", str(tmp_path / "a")]
+    assert main(begun) == 0
+    said = capsys.readouterr().out
+    assert "held out" in said
+    assert "with wrong models" in said
+    first, then = (sw.Universal.load(f) for f in (folder_of("universal"), tmp_path / "a/seed-0"))
+    moved = jax.tree.map(lambda a, b: float(jnp.max(jnp.abs(a - b))), first.state, then.state)
+    assert 0.0 < max(jax.tree.leaves(moved)) < 0.05
+    assert main([*begun[:-1], str(tmp_path / "b"), "--seeds", "2"]) == 2
+    assert "--begin has 1" in capsys.readouterr().err
 
 
 def test_a_gradient_is_a_number_for_every_weight(policy):

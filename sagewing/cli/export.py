@@ -59,7 +59,7 @@ class Export:
             system = own(model, self.q, self.r, self.x0, self.inputs, self.dt)
         else:
             system = known(model, training)
-        trained = {"ekf-tuned": "ekf", "ndr-paper": "ndr"}
+        trained = {"ekf-tuned": "ekf", "ndr-paper": "ndr", "ndr-shared": "ndr"}
         as_trained = str(training.get("filter", "ndr" if hasattr(learned, "gain_noise") else "ekf"))
         name = self.filter or trained.get(as_trained, as_trained)
         filt = built(name, system, learned)

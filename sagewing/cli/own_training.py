@@ -62,7 +62,7 @@ def judge(
 ) -> None:
     """Both filters on the flight that was kept aside: a table, a plain word, and the card."""
     rows: list[dict[str, Any]] = []
-    filters = (BASELINE, "ndr")
+    filters = (BASELINE, setup.filter)
     with console.progress() as bar, resumable(bar):
         total = len(SCENARIOS) * len(filters)
         task = bar.add_task("comparing", total=total, note="compiling")
@@ -84,11 +84,11 @@ def judge(
             )
             rows += made.rows
     console.out.print(flight.table(rows))
-    own, other = figures(rows, "ndr"), figures(rows, BASELINE)
+    own, other = figures(rows, setup.filter), figures(rows, BASELINE)
     for line in verdict(own, other):
         console.out.print(line, highlight=False, soft_wrap=True)
     about = {"flights": [f.name for f in data.test], "kept aside": True}
-    add_figures(folder, {**about, "ndr": own, BASELINE: other}, NOT_FOR)
+    add_figures(folder, {**about, setup.filter: own, BASELINE: other}, NOT_FOR)
     said = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
     console.err.print(f"{said} --policy {folder}", highlight=False, soft_wrap=True)
 

@@ -20,7 +20,7 @@ from sagewing.flights.log import Log
 from sagewing.flights.read import read_log
 from sagewing.flights.timeline import Timeline, timeline
 from sagewing.flights.tum import tum
-from sagewing.policy import Policy
+from sagewing.policy.trained_in import TrainedIn
 from sagewing.report import own
 from sagewing.report.drawing import drawing_of
 from sagewing.report.result_page import result_page
@@ -83,8 +83,8 @@ class Run:
         if self.policy is None:
             return flight_weights(filters, "real", "good", ())
         policy, _ = learned_part(self.policy)
-        if not isinstance(policy, Policy) or "ndr" not in filters:
-            raise InputError("--policy takes a policy of the kind ndr, for the filter ndr.")
+        if not isinstance(policy, TrainedIn) or "ndr" not in filters:
+            raise InputError("--policy takes a policy, not tuned noise, for the filter ndr.")
         others = [name for name in filters if name != "ndr"]
         return {**flight_weights(others, "real", "good", ()), "ndr": policy}
 

@@ -46,8 +46,9 @@ class TrainFlight:
     Example: sagewing train flight --data monday.ulg tuesday.ulg --out out/mine
     """
 
-    filter: Literal["ndr", "ndr-paper"] = "ndr"
-    """the filter that has nominal noise of its own and learns it, too, or the paper's"""
+    filter: Literal["ndr", "ndr-shared", "ndr-paper"] = "ndr"
+    """nominal noise of its own, which it learns, too: with the paper's network, or with those of
+    the universal policy to begin with; or the paper's filter"""
     data: tuple[str, ...] = (SIM,)
     """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     out: Path = Path("out/train-flight")
@@ -108,14 +109,15 @@ class TrainFlight:
         console.at_least_one(self, "seeds")
         console.at_least_one(recipe, "epochs", "batch", "shortest", "longest")
         console.check_places(self.out, self.json)
-        if self.filter != "ndr" and (self.nominal is not None or not self.learn_nominal):
-            raise InputError("--nominal and --no-learn-nominal go with --filter ndr.")
+        ours = self.filter != "ndr-paper"
+        if not ours and (self.nominal is not None or not self.learn_nominal):
+            raise InputError("--nominal and --no-learn-nominal do not go with --filter ndr-paper.")
         data = dataset(self.data)
         setup = self._setup(recipe, data)
         if self.nominal is not None:
             setup = replace(setup, **_begun(Noise.load(self.nominal), str(self.nominal)))
         seeds = list(range(self.seed, self.seed + self.seeds))
-        if own and self.nominal is None and self.filter == "ndr":
+        if own and self.nominal is None and ours:
             setup = replace(setup, **self._tuned(setup, data))
         policies = fit(
             "train flight",
@@ -126,10 +128,10 @@ class TrainFlight:
             self.out,
             self.json,
         )
-        if own and self.filter == "ndr":
+        if own and ours:
             noise = Noise(setup.nominal_q, setup.nominal_r)
             for seed, policy in zip(seeds, policies, strict=True):
-                learned, folder = {BASELINE: noise, "ndr": policy}, self.out / f"seed-{seed}"
+                learned, folder = {BASELINE: noise, self.filter: policy}, self.out / f"seed-{seed}"
                 judge(data, setup, recipe.noise, learned, folder)
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
@@ -147,7 +149,7 @@ class TrainFlight:
 
     def _setup(self, recipe: Recipe, data: Dataset) -> FlightTraining:
         longest = min(recipe.longest, *(len(f.t) - 1 for f in data.train))
-        ours = self.filter == "ndr"
+        ours = self.filter != "ndr-paper"
         return FlightTraining(
             filter=self.filter,
             vehicle=data.vehicle,

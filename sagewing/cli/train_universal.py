@@ -5,6 +5,9 @@ from pathlib import Path
 
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
+from sagewing.errors import InputError
+from sagewing.policy import Universal
+from sagewing.policy.storage import folder_of
 from sagewing.train.universal import (
     UniversalTraining,
     held_out,
@@ -49,6 +52,10 @@ class TrainUniversal:
     """the same where the nominal noise is right"""
     noise_weight: float = 0.6
     """of how far q and r are from the true ones, in logarithms"""
+    wrong_models: float = 0.35
+    """share of the episodes with something wrong in which the model is wrong, too"""
+    begin: str = ""
+    """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""
     held_out: int = 1000
     """episodes to score every seed on, after the training"""
     json: Path | None = None
@@ -58,6 +65,8 @@ class TrainUniversal:
         """Run it."""
         counts = ("seeds", "epochs", "batch", "steps", "longest", "held_out")
         console.at_least_one(self, *counts)
+        if not 0.0 <= self.wrong_models <= 1.0:
+            raise InputError(f"--wrong-models is a share, 0..1; got {self.wrong_models}.")
         console.check_places(self.out, self.json)
         setup = UniversalTraining(
             schedule=schedule(self.epochs, self.learning_rate),
@@ -67,12 +76,16 @@ class TrainUniversal:
             loss_to_ekf=self.loss_to_ekf,
             loss_if_right=self.loss_if_right,
             noise_weight=self.noise_weight,
+            wrong_models=self.wrong_models,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
+        begin = [Universal.load(folder_of(name)) for name in self.begin.split(",") if name]
+        if len(begin) not in (0, len(seeds)):
+            raise InputError(f"--begin has {len(begin)} policies; --seeds asks for {len(seeds)}.")
         policies = fit(
             "train universal",
             lambda report: train_universal(
-                setup, seeds, folder=self.out, resume=self.resume, report=report
+                setup, seeds, begin=begin, folder=self.out, resume=self.resume, report=report
             ),
             settings(setup, seeds),
             self.out,
@@ -84,6 +97,7 @@ class TrainUniversal:
                 f"seed {seed}, held out: {found.ratio:.3f} times the oracle's error, "
                 f"{found.right:.3f} where the nominal noise is right; {found.late:.3f} and "
                 f"{found.late_right:.3f} late in a long record; nominal EKF {found.ekf:.3f}, "
-                f"{found.ekf_late:.3f} late; over 10% behind it in {100 * found.lost_to_ekf:.1f}%",
+                f"{found.ekf_late:.3f} late; over 10% behind it in {100 * found.lost_to_ekf:.1f}%; "
+                f"with wrong models {found.wrong:.3f} times the nominal EKF's",
                 soft_wrap=True,
             )

@@ -98,8 +98,9 @@ def cholesky(S: Matrix) -> Matrix:
         below = S[j:, j]
         for column in columns:
             below = below - column[j:] * column[j]
-        below = below / jnp.sqrt(below[0])
-        columns.append(jnp.concatenate([jnp.zeros_like(S[:j, j]), below]))
+        root = jnp.sqrt(below[0])
+        parts = [jnp.zeros_like(S[:j, j]), root[None], below[1:] * (1.0 / root)]
+        columns.append(jnp.concatenate(parts))
     return jnp.stack(columns, axis=1)
 
 
@@ -111,7 +112,7 @@ def inverse_lower(L: Matrix) -> Matrix:
         row = eye[i]
         for k in range(i):
             row = row - L[i, k] * rows[k]
-        rows.append(row / L[i, i])
+        rows.append(row * (1.0 / L[i, i]))
     return jnp.stack(rows)
 
 

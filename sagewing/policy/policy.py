@@ -8,14 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.filters import checks
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Attenuation, Seen
 from sagewing.policy.architecture import Architecture
 from sagewing.policy.features import FEATURES, Features
 from sagewing.policy.layers import GRU, MLP
 from sagewing.policy.noise import Noise
-from sagewing.policy.storage import Stored, number
+from sagewing.policy.trained_in import Inside, TrainedIn
 from sagewing.policy.universal import Universal
 from sagewing.shapes import Measurements, States
 
@@ -27,27 +26,17 @@ class Trace(NamedTuple):
     c: Float[Array, "d_c *batch"]
 
 
-class Policy(Stored):
-    """The recurrent network that chooses a forgetting factor for every channel.
-
-    `bounds`, `gain_noise`, `gate`, `adapts_in` (the modes of a model in which the noise is adapted)
-    and, where it has one, the `nominal` noise are those of the filter it is trained in, and the
-    default of the filter that uses it.
-    """
+class Policy(TrainedIn):
+    """The recurrent network that chooses a forgetting factor for every channel."""
 
     kind = "ndr"
     variants = (Universal,)
     arch: Architecture = eqx.field(static=True)
-    bounds: tuple[float, float] = eqx.field(static=True)
-    gain_noise: GainNoise = eqx.field(static=True)
-    gate: float | None = eqx.field(static=True)
-    adapts_in: tuple[int, ...] | None = eqx.field(static=True)
     encoder: MLP
     grus: tuple[GRU, ...]
     context: MLP
     head: MLP
     decoder: MLP
-    nominal: Noise | None
 
     def __init__(
         self,
@@ -60,19 +49,12 @@ class Policy(Stored):
         *,
         key: PRNGKeyArray,
     ):
-        checks.adaptation(bounds, gain_noise)
-        if gate is not None:
-            checks.gate(gate)
+        super().__init__(Inside(bounds, gain_noise, nominal, gate, adapts_in))
         k_enc, k_gru, k_ctx, k_head, k_dec = jax.random.split(key, 5)
         n_in = [arch.encoder[-1]] + [arch.hidden] * (arch.depth - 1)
         # p_k joins the shallow context and, where there is more than one layer, the deepest one.
         n_p = arch.context[-1] + (arch.hidden if arch.depth > 1 else 0)
         self.arch = arch
-        self.bounds = bounds
-        self.gain_noise = gain_noise
-        self.gate = gate
-        self.adapts_in = adapts_in
-        self.nominal = nominal
         self.encoder = MLP([arch.n_y, *arch.encoder], final_relu=True, key=k_enc)
         self.grus = tuple(
             GRU(n, arch.hidden, key=k)
@@ -116,24 +98,10 @@ class Policy(Stored):
 
     def card(self) -> dict[str, Any]:
         """The sizes, and the filter that the policy was trained in."""
-        inside = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
-        if self.gate is not None:
-            inside["gate"] = self.gate
-        if self.adapts_in is not None:
-            inside["adapts_in"] = list(self.adapts_in)
-        base = {} if self.nominal is None else {"nominal": self.nominal.card()}
-        return {**self.arch.card(), "filter": inside, **base}
+        return {**self.arch.card(), **super().card()}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Policy":
         """A policy of these sizes."""
-        arch, inside = Architecture.from_card(card), card["filter"]
-        if not isinstance(inside["bounds"], list):
-            raise ValueError(f"bounds is {inside['bounds']!r}")
-        low, high = (number(b) for b in inside["bounds"])
-        nominal = Noise.from_card(card["nominal"]) if "nominal" in card else None
-        gate = number(inside["gate"]) if "gate" in inside else None
-        modes = inside.get("adapts_in")
-        modes = None if modes is None else tuple(int(number(mode)) for mode in modes)
-        own = (inside["gain_noise"], nominal, gate, modes)
-        return cls(arch, (low, high), *own, key=jax.random.key(0))
+        own = Inside.from_card(card)
+        return cls(Architecture.from_card(card), *own, key=jax.random.key(0))

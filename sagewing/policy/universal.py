@@ -21,12 +21,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.errors import InputError
-from sagewing.filters import checks
 from sagewing.filters.kernels import diagonal, matmul, matvec
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
 from sagewing.policy.layers import MLP, Linear
-from sagewing.policy.storage import Stored, number
+from sagewing.policy.noise import Noise
+from sagewing.policy.trained_in import Inside, TrainedIn
 from sagewing.shapes import Measurements, States
 
 Channels = Float[Array, "n *batch"]
@@ -114,11 +114,8 @@ class Network(eqx.Module):
         return self.head(jnp.concatenate([y, bank])), bank
 
 
-class Universal(Stored):
+class Universal(TrainedIn):
     """The policy that adapts Q and R of any model; see docs/universal.md.
-
-    `bounds`, `gain_noise` and `gate` are those of the filter that it was trained in, and the
-    default of the filter that uses it. It keeps no noise of its own and adapts in every mode.
 
     Example: `sw.NDRSageHusa(model, Q0, R0, policy=sw.Policy.pretrained("universal"))`
     """
@@ -126,14 +123,8 @@ class Universal(Stored):
     kind: ClassVar[str] = "universal"
     bank: int = eqx.field(static=True)
     hidden: tuple[int, ...] = eqx.field(static=True)
-    bounds: tuple[float, float] = eqx.field(static=True)
-    gain_noise: GainNoise = eqx.field(static=True)
     measured: Network
     state: Network
-
-    gate: ClassVar[None] = None
-    adapts_in: ClassVar[None] = None
-    nominal: ClassVar[None] = None
 
     def __init__(
         self,
@@ -141,18 +132,19 @@ class Universal(Stored):
         hidden: tuple[int, ...] = (16, 8),
         bounds: tuple[float, float] = (1e-5, 1e4),
         gain_noise: GainNoise = "posterior",
+        nominal: Noise | None = None,
+        gate: float | None = None,
+        adapts_in: tuple[int, ...] | None = None,
         *,
         key: PRNGKeyArray,
     ):
-        checks.adaptation(bounds, gain_noise)
+        super().__init__(Inside(bounds, gain_noise, nominal, gate, adapts_in))
         for size in (bank, *hidden):
             if type(size) is not int or not 1 <= size <= MOST_SIZE:
                 raise InputError(f"A layer has 1..{MOST_SIZE} neurons; got {size!r}.")
         k_measured, k_state = jax.random.split(key)
         self.bank = bank
         self.hidden = hidden
-        self.bounds = bounds
-        self.gain_noise = gain_noise
         self.measured = Network(MEASURED, bank, hidden, 3, key=k_measured)
         self.state = Network(STATE, bank, hidden, 2, key=k_state)
 
@@ -271,19 +263,13 @@ class Universal(Stored):
 
     def card(self) -> dict[str, Any]:
         """The sizes, and the filter that the policy was trained in."""
-        return {
-            "architecture": {"bank": self.bank, "hidden": list(self.hidden)},
-            "filter": {"bounds": list(self.bounds), "gain_noise": self.gain_noise},
-        }
+        sizes = {"bank": self.bank, "hidden": list(self.hidden)}
+        return {"architecture": sizes, **super().card()}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Universal":
         """A policy of these sizes."""
-        sizes, inside = card["architecture"], card["filter"]
-        if not isinstance(inside["bounds"], list):
-            raise ValueError(f"bounds is {inside['bounds']!r}")
-        low, high = (number(b) for b in inside["bounds"])
-        own = ((low, high), inside["gain_noise"])
+        sizes, own = card["architecture"], Inside.from_card(card)
         return cls(sizes["bank"], tuple(sizes["hidden"]), *own, key=jax.random.key(0))
 
 

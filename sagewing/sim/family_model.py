@@ -56,18 +56,18 @@ class FamilyModel(Model):
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
         """A step of the midpoint rule."""
-        c = _unpacked(u)
+        c = unpacked(u)
         return x + _drift(x + 0.5 * _drift(x, c), c)
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
         """F of that step."""
-        c = _unpacked(u)
+        c = unpacked(u)
         first, second = _slope(x, c), _slope(x + 0.5 * _drift(x, c), c)
         return jnp.eye(N_X, dtype=x.dtype) + second + 0.5 * _product(second, first)
 
     def observe(self, x: X, u: Input) -> Z:
         """A sum of states, with a wave on it; a distance; or a bearing."""
-        c = _unpacked(u)
+        c = unpacked(u)
         y = _applied(c.H, x)
         linear = y + c.skew * c.wave * jnp.sin(y / c.wave)
         ahead, beside, _ = _seen_from(x, c)
@@ -76,7 +76,7 @@ class FamilyModel(Model):
 
     def observe_jacobian(self, x: X, u: Input) -> ZX:
         """H of these."""
-        c = _unpacked(u)
+        c = unpacked(u)
         slope = 1.0 + c.skew * jnp.cos(_applied(c.H, x) / c.wave)
         of_distance = c.H**2 * (x - c.centre) / _distance(x, c)[:, None]
         ahead, beside, squared = _seen_from(x, c)
@@ -86,13 +86,14 @@ class FamilyModel(Model):
 
     def residual(self, z: Z, z_hat: Z, u: Input) -> Z:
         """A bearing's difference is an angle."""
-        c = _unpacked(u)
+        c = unpacked(u)
         turn = 2.0 * math.pi * c.wave
         nu = z - z_hat
         return jnp.where(c.form == BEARING, nu - turn * jnp.round(nu / turn), nu)
 
 
-def _unpacked(u: Input) -> Coefficients:
+def unpacked(u: Input) -> Coefficients:
+    """The coefficients by their names."""
     flat, unravel = ravel_pytree(none())
     assert u is not None
     return unravel(u.astype(flat.dtype))

@@ -25,8 +25,9 @@ from sagewing.models import (
     Switched,
     Vehicle,
 )
-from sagewing.policy import Architecture, Noise, Policy
+from sagewing.policy import Architecture, Noise, Policy, Universal
 from sagewing.policy.storage import Stored
+from sagewing.policy.trained_in import TrainedIn
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
@@ -43,6 +44,7 @@ R0 = np.full((2, 6), 5e-2)
 # (or of the gyroscope) stands for more than their noise, which an estimate of it would forget.
 CALM_Q = -12.0
 CALM_R = (-4.5, -4.5, -4.5, -8.0, -8.0, -8.0)
+SHARED = "ndr-shared"  # the networks of the universal policy, trained on
 GATE = 3.0  # of the gated EKF and of ndr, standard deviations
 
 # Paper: T up to these epochs of 2200.
@@ -123,6 +125,15 @@ def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + calm)
 
 
+def _shared_beginner(setup: FlightTraining, key: PRNGKeyArray) -> Universal:
+    """The universal policy's networks, around tuned noise."""
+    begun = Universal.pretrained("universal")
+    nominal = Noise(setup.nominal_q, setup.nominal_r)
+    inside = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
+    policy = Universal(begun.bank, begun.hidden, *inside, key=key)
+    return eqx.tree_at(lambda p: (p.measured, p.state), policy, (begun.measured, begun.state))
+
+
 def _with_policy(model: Model, policy: Any) -> Any:
     """The NDR-SHKF with the policy's own noise or, where it has none, the paper's."""
     if getattr(policy, "nominal", None) is None:
@@ -132,6 +143,7 @@ def _with_policy(model: Model, policy: Any) -> Any:
 
 LEARNERS = {
     "ndr": Learner(_beginner, Policy, _with_policy),
+    SHARED: Learner(_shared_beginner, Universal, _with_policy),
     "ndr-paper": Learner(
         lambda setup, key: Policy(
             setup.architecture, setup.bounds, setup.gain_noise, gate=setup.gate, key=key
@@ -192,7 +204,7 @@ def train_flight(
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
             drawn = draw(key, joined, setup, steps)
-            if isinstance(learned, Policy) and not setup.learn_nominal:
+            if isinstance(learned, TrainedIn) and not setup.learn_nominal:
                 learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_kept)
             filt = learner.build(model, learned)
             weight = setup.aux_weight
@@ -257,8 +269,9 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "degradation": asdict(setup.degradation),
     }
     if setup.filter.startswith("ndr"):
+        begins = {"begins": "universal"} if setup.filter == SHARED else setup.architecture.card()
         plain["policy"] = {
-            **setup.architecture.card(),
+            **begins,
             "aux_weight": setup.aux_weight,
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,

@@ -116,11 +116,12 @@ def train(
 
     @jax.jit
     def start(keys: Shaped[PRNGKeyArray, "seeds"]) -> TrainState:
+        weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
         if begin:
-            chosen = [eqx.filter(begin[seeds.index(seed)], eqx.is_array) for seed in room]
-            weights = jax.tree.map(lambda *rows: jnp.stack(rows), *chosen)
-        else:
-            weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
+            given = [jax.tree.leaves(eqx.filter(model, eqx.is_array)) for model in begin]
+            rows = [given[seeds.index(seed)] for seed in room]
+            stacked = [jnp.stack(leaves) for leaves in zip(*rows, strict=True)]
+            weights = jax.tree.unflatten(jax.tree.structure(weights), stacked)
         return TrainState(
             epoch=jnp.asarray(0),
             weights=weights,

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa, OracleEKF
 from sagewing.filters.guards import hold
 from sagewing.filters.kernels import diagonal, diagonal_matrix
@@ -100,6 +101,12 @@ def train_universal(
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Trained:
     """Train one policy for each seed, or go on from those; see `train` for the rest."""
+    for policy in begin:
+        if (policy.bank, policy.hidden) != (setup.bank, setup.hidden):
+            raise InputError(
+                f"A policy to go on from has a bank of {policy.bank} and layers of "
+                f"{policy.hidden}; this training's has {setup.bank} and {setup.hidden}."
+            )
     epochs = setup.schedule.epochs
     less = replace(setup, noise_weight=AFTERWARDS * setup.noise_weight)
     parts = [
@@ -215,7 +222,7 @@ class HeldOut(NamedTuple):
 
     `late` is over the last steps of a long record, `right` where the nominal noise is right; `ekf`
     and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes that are more than
-    10% behind it.
+    10% behind it. `wrong` is the ratio to the nominal EKF's error where all models are wrong.
     """
 
     ratio: float
@@ -225,12 +232,15 @@ class HeldOut(NamedTuple):
     ekf: float
     ekf_late: float
     lost_to_ekf: float
+    wrong: float
 
 
 @eqx.filter_jit
-def _held_out(policy: Universal, key: PRNGKeyArray, runs: int, steps: int) -> Any:
+def _held_out(
+    policy: Universal, key: PRNGKeyArray, runs: int, steps: int, wrong_models: float = 0.0
+) -> Any:
     k_draw, k_noise, k_start = jax.random.split(key, 3)
-    drawn = family.draw(jax.random.split(k_draw, runs))
+    drawn = family.draw(jax.random.split(k_draw, runs), wrong_models)
 
     def step(running: Running, k: Array) -> tuple[Running, tuple[Errors, Array]]:
         running, errors = advance(drawn, policy, running, k, k_noise)
@@ -238,12 +248,12 @@ def _held_out(policy: Universal, key: PRNGKeyArray, runs: int, steps: int) -> An
         return running, (errors, there)
 
     running = start(drawn, policy, k_start)
-    return drawn.right, *jax.lax.scan(step, running, jnp.arange(steps))[1]
+    return drawn, *jax.lax.scan(step, running, jnp.arange(steps))[1]
 
 
 def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int = 3000) -> HeldOut:
     """Score a policy on episodes that no training sees: their first and their last steps."""
-    right, errors, there = _held_out(policy, jax.random.key(HELD_OUT), runs, steps)
+    drawn, errors, there = _held_out(policy, jax.random.key(HELD_OUT), runs, steps)
 
     def over(rows: slice) -> tuple[Array, Array, Array]:
         """Logarithms of ratios to the oracle, of the policy and the EKF, and where they count."""
@@ -260,13 +270,22 @@ def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int =
     behind = jnp.sum((ours > ekf + jnp.log(1.1)) & counts) / jnp.sum(counts)
     return HeldOut(
         mean(ours, counts),
-        mean(ours, counts & right),
+        mean(ours, counts & drawn.right),
         mean(late, counts_late),
-        mean(late, counts_late & right),
+        mean(late, counts_late & drawn.right),
         mean(ekf, counts),
         mean(ekf_late, counts_late),
         float(behind),
+        mean(*_to_ekf_where_wrong(policy, runs, early)),
     )
+
+
+def _to_ekf_where_wrong(policy: Universal, runs: int, steps: int) -> tuple[Array, Array]:
+    """The logarithm of the ratio to the nominal EKF's error, and where the model was wrong."""
+    key = jax.random.key(HELD_OUT + 1)
+    drawn, errors, there = _held_out(policy, key, runs, steps, wrong_models=1.0)
+    ours, ekf = (jnp.mean(e, axis=0) + SMALLEST for e in (errors.universal, errors.ekf))
+    return 0.5 * jnp.log(ours / ekf), drawn.truth.wrong & jnp.all(there, axis=0)
 
 
 def settings(setup: UniversalTraining, seeds: list[int]) -> dict[str, Any]:
