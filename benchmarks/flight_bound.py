@@ -1,14 +1,12 @@
-"""How much could be won by knowing the pose's noise: the gated EKF, NDR-SHKF, and four more.
+"""How much could be won by knowing the pose's noise: the gated EKF, the learned filters, two more.
 
-"Following" has the gated EKF's noise, but the r of the positions follows the innovations at a
-fixed rate. The oracle has the gated EKF's Q and IMU, but is told the true noise of the pose at
-every step: how large it is in this record, when it doubles, and which samples are outliers. The
-"tuned oracle" is told the same, and has a Q, a noise of the IMU and factors of that r, channel by
-channel, that were fitted beside it on the training flights, by descent from the gated EKF's own
+The oracle is told the true noise of the pose at every step: how large it is in this record, when it
+doubles, and which samples are outliers. Its Q, its noise of the IMU and factors of that r, channel
+by channel, were fitted beside it on the training flights, by descent from the gated EKF's own
 noise: the best constant Q that anything that adapts r could have. "EKF, 31" is the gated EKF with
 all of its 31 variances fitted in the same way. The flights are random paths that nobody was trained
 or tested on.
-Usage: python benchmarks/flight_bound.py [NDR_FOLDER]
+Usage: python benchmarks/flight_bound.py [FILTER=FOLDER...]
 """
 
 import sys
@@ -27,15 +25,13 @@ from sagewing.flights.records import IMU, POSE, Flights
 from sagewing.models.rotations import euler_angles
 from sagewing.policy import Noise
 from sagewing.train import Schedule, train
-from sagewing.train.flight import LEARNERS, P0, FlightTraining, draw, estimator
+from sagewing.train.flight import P0, FlightTraining, draw, estimator
 from sagewing.train.losses import pose_loss
 
 SEED, SECONDS = 77, 10.0
-FILTERS = ("ekf-gated", "ndr")
-FOLLOWING = 0.03  # the d of the positions' r
+FILTERS = ("ekf-gated", "ndr", "ndr-shared")
 OUTLIER = 3.5  # standard deviations, robustly estimated
 FIT_EPOCHS, FIT_RATE, FIT_STEPS = 400, 0.05, 300
-SCALES = (0.3, 1.0, 3.0, 10.0)  # of the true r: a model that errs wants more of it
 
 
 def flights():
@@ -48,13 +44,6 @@ def flights():
     return data, pieces
 
 
-def true_r(records, windows, scenario, noise):
-    """The variances of the pose at each step, time first and batch last, and the IMU's."""
-    spread, outlier, by_imu = map(np.asarray, pose_noise(records))
-    r = louder_of(records, windows, scenario) * spread * np.where(outlier, 25.0, 1.0)
-    return np.where(by_imu[:, None], np.asarray(noise.r)[IMU][:, None], r)
-
-
 def louder_of(records, windows, scenario):
     """The factor of the pose's variance at each step, time first and batch last."""
     louder = np.ones((*np.asarray(records.u).shape[:2], 1))
@@ -62,20 +51,6 @@ def louder_of(records, windows, scenario):
         for i, window in enumerate(windows):
             louder[i, window] = NOISIER
     return np.moveaxis(louder, 0, -1)
-
-
-def following(noise):
-    """The NDR-SHKF with the same d at every step: none for q and the angles' r."""
-    q, r = np.asarray(noise.q), np.asarray(noise.r)
-    setup = FlightTraining(nominal_q=tuple(q.tolist()), nominal_r=tuple(map(tuple, r.tolist())))
-    policy = LEARNERS["ndr"].make(setup, jax.random.key(0))
-    never = jnp.full(policy.arch.n_x + policy.arch.n_z, -20.0)
-    d = never.at[policy.arch.n_x : policy.arch.n_x + 3].set(np.log(FOLLOWING / (1.0 - FOLLOWING)))
-    return eqx.tree_at(
-        lambda p: (p.head.layers[-1].W, p.head.layers[-1].b),
-        policy,
-        (jnp.zeros_like(policy.head.layers[-1].W), d),
-    )
 
 
 class Told(eqx.Module):
@@ -141,14 +116,13 @@ def errors(filt, pieces, records, windows):
 
 def main() -> None:
     data, pieces = flights()
-    own = tuple(f"ndr={folder}" for folder in sys.argv[1:])
-    learned = flight_weights(FILTERS, SIM, "paper", own)
+    learned = flight_weights(FILTERS, SIM, "paper", sys.argv[1:])
     noise, model = learned["ekf-gated"], estimator(data.vehicle)
     print(
         f"{len(pieces)} flights of {SECONDS:g} s; RMSE of position, m (how much of it is less than "
         "the gated EKF's), and of attitude, rad"
     )
-    print("fitting the tuned oracle, then the EKF, 31")
+    print("fitting the oracle, then the EKF, 31")
     flown = load(SIM, 0, parts=("train",))
     drawn = draw(jax.random.key(SEED), Flights.joined(flown.train), _setup(), FIT_STEPS)
     scale = jnp.log(noise.r[POSE]) - jnp.log(jnp.mean(pose_noise(drawn)[0], axis=(0, 2)))
@@ -166,26 +140,14 @@ def main() -> None:
         records, windows = make_records(scenario, pieces, NOISE["paper"], SEED, 1)
         given = (pieces, records, windows)
         found = {name: errors(build(name, model, learned[name]), *given) for name in FILTERS}
-        found["following"] = errors(build("ndr", model, following(noise)), *given)
-        r = true_r(records, windows, scenario, noise)
-        q = np.broadcast_to(np.asarray(noise.q)[None, :, None], (len(r), noise.q.size, r.shape[-1]))
-        scaled = [
-            jnp.asarray(np.where(by_pose(records), scale * r, r), jnp.float32) for scale in SCALES
-        ]
-        found["oracle"] = min(errors(OracleEKF(model, jnp.asarray(q), r), *given) for r in scaled)
         spread, outlier, by_imu = pose_noise(records)
         spread = spread * louder_of(records, windows, scenario)
-        found["tuned oracle"] = errors(told.filter(model, spread, outlier, by_imu), *given)
+        found["oracle"] = errors(told.filter(model, spread, outlier, by_imu), *given)
         found["EKF, 31"] = errors(build("ekf-gated", model, free), *given)
         base = found["ekf-gated"][0]
         for name, (position, attitude) in found.items():
             less = 100 * (1 - position / base)
             print(f"{scenario:12s} {name:12s} {position:.3f} ({less:+.0f}%) {attitude:.4f}")
-
-
-def by_pose(records):
-    """Where the pose is what is measured, laid out like r."""
-    return np.moveaxis(np.asarray(records.u)[..., :1] != IMU, 0, -1)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import rotation_matrix
 from sagewing.shapes import real_dtype
 from sagewing.sim.degradation import Degradation
-from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
+from sagewing.train.flight import LEARNERS, P0, Q0, R0, SHARED, estimator
 
 SCENARIOS = ("baseline", "disturbance", "denial")
 WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)
@@ -48,7 +48,8 @@ CLASSICAL: dict[str, Callable[[Model], Any]] = {
 }
 UNIVERSAL = "ndr-universal"  # the policy for any model, which has seen no flight
 FILTERS = (*CLASSICAL, *LEARNERS, UNIVERSAL)
-SHIPPED = (*CLASSICAL, "ekf-tuned", "ekf-gated", "ndr")  # what runs without a training of one's own
+# What runs without a training of one's own
+SHIPPED = (*CLASSICAL, "ekf-tuned", "ekf-gated", "ndr", SHARED)
 ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
 
 

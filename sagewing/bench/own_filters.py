@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.bench.flight import CLASSICAL, SHIPPED
+from sagewing.bench.flight import CLASSICAL, SHARED, SHIPPED
 from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa, SageHusa
 from sagewing.filters.rules import Spread
@@ -49,7 +49,7 @@ def build(name: str, noise: Noise, learned: Any, step_s: float, steps: float = 1
     q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
     if name in FORGETTING:
         filt = SageHusa(model, q, r, b=FORGETTING[name])
-    elif name == "ndr":
+    elif name in ("ndr", SHARED):
         filt = NDRSageHusa(model, q, r, learned)
     else:
         return EKF(model, q, r, gate=GATE if name == "ekf-gated" else None)

@@ -14,9 +14,9 @@ from sagewing.report.angles import angle_near, euler
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS, SCENARIOS
 
-LEARNED = ("ndr", "ndr-paper")  # the first that is there is shown in full
+LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first that is there is shown in full
 # Of many filters, those that a picture with room for a few shows, the first that are there.
-TELLING = ("ekf", "ndr", "ndr-paper", "ekf-gated", "shkf999", "ekf-tuned", "shkf995")
+TELLING = ("ekf", "ndr-shared", "ndr", "ndr-paper", "ekf-gated", "shkf999", "ekf-tuned", "shkf995")
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
 SMOOTHED_S = 0.1  # errors over time are means over so many seconds
 AXES = ("x", "y", "z")

@@ -122,21 +122,61 @@ def _in_units(
 ) -> Drawn:
     """The system in units of a nominal noise, seen by some sensors, with its true noise."""
     k_q, k_each, k_H, k_r, k_rest = jax.random.split(k_seen, 5)
-    c, dt = raw.c, raw.dt
+    k_centre, k_away, k_wrong = jax.random.split(k_rest, 3)
     states = jnp.arange(N_X) < raw.n_x
     # The nominal process noise, against how far a state ranges
     decades = uniform(k_q, -3.0, -1.6) + uniform(k_each, -0.4, 0.4, N_X)
     unit = jnp.where(states, raw.size * 10.0**decades, 1.0)
-    A = dt * c.A * unit[None] / unit[:, None]
-    A = jnp.where(states[:, None] & states[None], A, -PADDING_DECAY * jnp.eye(N_X))
-    p = (
-        dt
-        * c.p
-        * jnp.stack([unit[0] * unit[2] / unit[1], unit[0] * unit[1] / unit[2], unit[0] ** 2])
+    away = 3.0 * raw.size * jax.random.normal(k_centre, (N_X,)) * jax.random.uniform(k_away)
+    moving = _moving(raw, states, unit)
+    made, channels = _seen(moving, raw, kind, unit, away, k_H, k_r)
+    noise, right = _noise(k_noise, states)
+    k_wrong, k_truth = jax.random.split(k_wrong)
+    wrong = (jax.random.uniform(k_wrong) < wrong_models) & ~right
+    k_at, k_spread = jax.random.split(k_start)
+    at = (raw.middle + raw.size * jax.random.normal(k_at, (N_X,))) / unit
+    spread = 10.0 ** uniform(k_spread, 0.0, 1.2, N_X)
+    return Drawn(
+        ravel_pytree(made)[0].astype(real_dtype()),
+        _truth(k_truth, wrong, made, states),
+        jnp.where(states, at, 0.0),
+        jnp.where(states, spread, 1.0),
+        states,
+        channels,
+        noise,
+        right,
+        kind.astype(real_dtype()),
     )
-    W = jnp.where(states[:, None], dt * c.W / unit[:, None], 0.0)
-    V = jnp.where(states[None], c.V * unit[None], 0.0)
-    # Sensors: of one state mostly, or of a mixture; linear mostly
+
+
+def _moving(raw: System, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> Coefficients:
+    """The coefficients of the motion, in these units and a time step of 1."""
+    c, dt = raw.c, raw.dt
+    A = dt * c.A * unit[None] / unit[:, None]
+    products = [unit[0] * unit[2] / unit[1], unit[0] * unit[1] / unit[2], unit[0] ** 2]
+    return c._replace(
+        A=jnp.where(states[:, None] & states[None], A, -PADDING_DECAY * jnp.eye(N_X)),
+        W=jnp.where(states[:, None], dt * c.W / unit[:, None], 0.0),
+        V=jnp.where(states[None], c.V * unit[None], 0.0),
+        p=dt * c.p * jnp.stack(products),
+    )
+
+
+def _seen(
+    c: Coefficients,
+    raw: System,
+    kind: Array,
+    unit: Float[Array, "n"],
+    away: Float[Array, "n"],
+    k_H: PRNGKeyArray,
+    k_r: PRNGKeyArray,
+) -> tuple[Coefficients, Bool[Array, "m"]]:
+    """The system with sensors, and which of them it has.
+
+    Each is of one state mostly, or of a mixture; linear mostly, or curved, or seen from a place
+    that is so far `away` from the middle: a distance, or the bearing of one state and the next.
+    """
+    states = jnp.arange(N_X) < raw.n_x
     k_n, k_which, k_mix, k_mixed, k_form, k_skew, k_wave = jax.random.split(k_H, 7)
     n_z = jax.random.randint(k_n, (), 1, jnp.minimum(raw.n_x, N_Z) + 1)
     n_z = jnp.where(raw.n_x > 3, jnp.maximum(n_z, 2), n_z)
@@ -146,50 +186,30 @@ def _in_units(
     places = jnp.where(raw.n_x > 3, jnp.array([0, 2, 1, 3, 4]), jnp.arange(N_X))
     order = jnp.where(kind == KINDS.index("velocity"), places, order)
     one = jnp.eye(N_X)[order[:N_Z]]
+    next_one = jnp.eye(N_X)[jnp.where(jnp.arange(N_Z) + 1 < raw.n_x, order[1 : N_Z + 1], order[0])]
     mixture = jax.random.normal(k_mix, (N_Z, N_X)) * unit / raw.size
     mixed = jax.random.uniform(k_mixed, (N_Z, 1)) < 0.25
     form = jax.random.uniform(k_form, (N_Z,))
     far, turned = form < 0.15, (form > 0.15) & (form < 0.28)
-    H = jnp.where(states, jnp.where((mixed & ~turned[:, None]) | far[:, None], mixture, one), 0.0)
+    bearing, shown = turned[:, None], channels[:, None]
+    H = jnp.where(states, jnp.where((mixed & ~bearing) | far[:, None], mixture, one), 0.0)
     # The nominal measurement noise, against what the process noise adds in a step
     weak = kind == KINDS.index("slow")
     decades = uniform(k_r, 0.0, 1.6, N_Z) + jnp.where(weak, 0.5, 0.0)
-    seen = jnp.sqrt(jnp.sum(H**2, axis=1))
-    linear = H / (seen * 10.0**decades + 1e-9)[:, None]
-    # A bearing is that of one state and the next, from anywhere near
-    k_centre, k_away, k_wrong = jax.random.split(k_rest, 3)
-    away = 3.0 * raw.size * jax.random.normal(k_centre, (N_X,)) * jax.random.uniform(k_away)
-    centre = (raw.middle + away) / unit
-    G = jnp.eye(N_X)[jnp.where(jnp.arange(N_Z) + 1 < raw.n_x, order[1 : N_Z + 1], order[0])]
-    bearing, shown = turned[:, None], channels[:, None]
+    linear = H / (jnp.sqrt(jnp.sum(H**2, axis=1)) * 10.0**decades + 1e-9)[:, None]
     H = jnp.where(shown, jnp.where(bearing, H * unit / raw.size, linear), 0.0)
-    G = jnp.where(shown & bearing, G * unit / raw.size, 0.0)
     reach = jnp.sqrt(jnp.sum((H * raw.size / unit) ** 2, axis=1)) + 1.0
-    skew = jnp.where(form > 0.7, uniform(k_skew, -0.7, 0.7, N_Z), 0.0)
-    wave = reach * 10.0 ** uniform(k_wave, -0.3, 0.5, N_Z)
     distance = 1.0 + jnp.linalg.norm(away / raw.size) / math.sqrt(N_X)
-    radian = distance * 10.0**-decades * (jnp.abs(one) @ (raw.size / unit))
-    wave = jnp.where(turned, radian, wave)
-    sensor = jnp.where(far, DISTANCE, jnp.where(turned, BEARING, LINEAR))
-    made = Coefficients(A, W, V, c.phi, p, H, skew, wave, sensor, G, centre * states)
-    noise, right = _noise(k_noise, states)
-    k_wrong, k_truth = jax.random.split(k_wrong)
-    wrong = (jax.random.uniform(k_wrong) < wrong_models) & ~right
-    truth = _truth(k_truth, wrong, made, states)
-    k_at, k_spread = jax.random.split(k_start)
-    at = (raw.middle + raw.size * jax.random.normal(k_at, (N_X,))) / unit
-    spread = 10.0 ** uniform(k_spread, 0.0, 1.2, N_X)
-    return Drawn(
-        ravel_pytree(made)[0].astype(real_dtype()),
-        truth,
-        jnp.where(states, at, 0.0),
-        jnp.where(states, spread, 1.0),
-        states,
-        channels,
-        noise,
-        right,
-        kind.astype(real_dtype()),
+    radian = distance * 10.0**-decades * (one @ (raw.size / unit))
+    seen = c._replace(
+        H=H,
+        G=jnp.where(shown & bearing, next_one * unit / raw.size, 0.0),
+        skew=jnp.where(form > 0.7, uniform(k_skew, -0.7, 0.7, N_Z), 0.0),
+        wave=jnp.where(turned, radian, reach * 10.0 ** uniform(k_wave, -0.3, 0.5, N_Z)),
+        form=jnp.where(far, DISTANCE, jnp.where(turned, BEARING, LINEAR)),
+        centre=(raw.middle + away) / unit * states,
     )
+    return seen, channels
 
 
 def _truth(

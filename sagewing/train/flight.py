@@ -127,7 +127,8 @@ def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
 
 def _shared_beginner(setup: FlightTraining, key: PRNGKeyArray) -> Universal:
     """The universal policy's networks, around tuned noise."""
-    begun = Universal.pretrained("universal")
+    with jax.ensure_compile_time_eval():
+        begun = Universal.pretrained("universal")
     nominal = Noise(setup.nominal_q, setup.nominal_r)
     inside = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
     policy = Universal(begun.bank, begun.hidden, *inside, key=key)
