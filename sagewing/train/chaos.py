@@ -57,12 +57,17 @@ class ChaosTraining:
 
 
 class Learner(NamedTuple):
-    """How a filter's learned part begins, what class it is, and the filter around it."""
+    """How a filter's learned part begins, what class it is, and the filter around it.
+
+    `largest` is the squared error that still counts; the auxiliary loss of one that `is_told` is
+    how far its q and r are from the true ones.
+    """
 
     make: Callable[[ChaosTraining, PRNGKeyArray], Any]
     kind: type[Stored]
     build: Callable[[Any, Any], Any]
     largest: float | None = None
+    is_told: bool = False
 
 
 def _network(purpose: Purpose) -> Callable[[ChaosTraining, PRNGKeyArray], Network]:
@@ -94,6 +99,7 @@ LEARNERS = {
         lambda setup, key: Universal(bounds=WIDE, key=key),
         Universal,
         lambda model, policy: NDRSageHusa(model, Q_BASE, R_BASE, policy),
+        is_told=True,
     ),
     "enn-akf": Learner(
         _network("enn-akf"), Network, lambda model, net: ENNAKF(model, Q_BASE, R_BASE, net)
@@ -141,7 +147,7 @@ def train_chaos(
             DT,
             aux_weight=setup.aux_weight,
             largest=learner.largest,
-            noise=(drawn.q, drawn.r) if setup.filter == "ndr-shared" else None,
+            noise=(drawn.q, drawn.r) if learner.is_told else None,
         )
 
     return train(
