@@ -148,6 +148,29 @@ def test_settings_are_plain_and_name_the_flights(flights):
     assert json.loads(json.dumps(plain))["vehicle"]["mass"] == QDRONE.mass
 
 
+def test_shared_networks_begin_as_the_universal_policys_and_keep_their_noise(tmp_path):
+    setup = FlightTraining(
+        filter="ndr-shared",
+        schedule=Schedule(1, 1e-3, clip_norm=0.1),
+        batch=2,
+        shortest=5,
+        longest=5,
+        learn_nominal=False,
+    )
+    made = train_flight(setup, [hover("hover", 2.0)], [0]).models[0]
+    begun = sw.Universal.pretrained("universal")
+    steps = [
+        float(jnp.max(jnp.abs(a - b)))
+        for a, b in zip(jax.tree.leaves(made.state), jax.tree.leaves(begun.state), strict=True)
+    ]
+    assert 0.0 < max(steps) < 2e-3
+    made.save(tmp_path / "policy")
+    again = sw.Policy.load(tmp_path / "policy")
+    assert (again.gate, again.adapts_in, again.bounds) == (3.0, (POSE,), setup.bounds)
+    np.testing.assert_allclose(again.nominal.q, Q0, rtol=1e-6)
+    np.testing.assert_allclose(again.nominal.r, R0, rtol=1e-6)
+
+
 def test_the_search_finds_the_bottom_of_a_valley():
     bottom = np.array([3.0, -2.5, 0.5])
     found, losses = search(lambda p: float(np.sum((p - bottom) ** 2)), (0.0, 0.0, 0.0))
