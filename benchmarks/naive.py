@@ -26,6 +26,7 @@ def step(filt, state, z, u, dt):
     white = jax.scipy.linalg.solve_triangular(L, nu, lower=True)
     seen = Seen(nu, white, S, L, K, q, r, jnp.ones_like(nu, bool))
     d, memory, trace = filt.rule(memory, seen)
+    E = jax.jacfwd(model.normalize)(x_pred + K @ nu)
     x = model.normalize(x_pred + K @ nu)
     P = P_pred - K @ H @ P_pred
     P = 0.5 * (P + P.T)
@@ -34,7 +35,7 @@ def step(filt, state, z, u, dt):
     low, high = filt.bounds
     r = jnp.clip((1 - d.r) * r + d.r * r_hat, low * filt.r0, high * filt.r0)
     q = jnp.clip((1 - d.q) * q + d.q * q_hat, low * filt.q0, high * filt.q0)
-    return (x, P, q, r, memory), (x, trace)
+    return (x, E @ P @ E.T, q, r, memory), (x, trace)
 
 
 def loss(filt, x0, P0, z, truth, dt, u=None, weight=0.1):

@@ -12,7 +12,7 @@ from sagewing.flights.dataset import SIM
 from sagewing.models import Switched
 from sagewing.train.flight import estimator
 
-FILTERS = ("ekf", "shkf995", "shkf999", "ekf-gated", UNIVERSAL)
+FILTERS = ("ekf", "shkf995", "shkf999", UNIVERSAL)  # with noise that was not fitted to either
 
 
 class LengthUnknown(Switched):

@@ -80,7 +80,8 @@ def shipped(weights, monkeypatch):
 @pytest.mark.usefixtures("one_flight", "shipped")
 def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, monkeypatch):
     # To compile all of them would take a minute.
-    assert set(demo.FILTERS) >= {"ekf", "shkf995", "shkf999", "ekf-tuned", "ekf-gated", "ndr"}
+    known = {"ekf", "shkf995", "shkf999", "ekf-tuned", "ekf-gated", "ndr", "ndr-shared"}
+    assert set(demo.FILTERS) >= known
     monkeypatch.setattr(demo, "FILTERS", ("ekf", "ndr"))
     args = ["--seeds", "1", "--json", str(tmp_path / "r.json")]
     main(["demo", "--out", str(tmp_path / "d"), *args])

@@ -90,6 +90,7 @@ def test_what_is_not_an_array_of_numbers_is_named(name, value):
         ({"P0": np.diag([1.0, -2.0, 1.0])}, ["P0", "positive definite", "-2"]),
         ({"P0": np.zeros((3, 3))}, ["P0", "positive definite", "0"]),
         ({"P0": INDEFINITE}, ["P0", "positive definite", "-1"]),
+        ({"P0": np.diag([1.0, 1.0, -1e-6])}, ["P0", "positive definite", "-1e-06"]),
         ({"P0": ASYMMETRIC}, ["P0", "symmetric"]),
         ({"P0": np.stack([P0] * 3 + [-P0]), "z": BATCH}, ["P0", "positive definite"]),
         ({"dt": -0.01}, ["dt", "not negative"]),

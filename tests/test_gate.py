@@ -70,6 +70,15 @@ def test_a_gate_has_a_width(make, gate):
         make(gate)
 
 
+def test_the_universal_policys_r_does_not_hear_what_the_gate_shuts_out():
+    z = measured(6)
+    z[5, 0] += 500.0
+    filt = sw.NDRSageHusa(MODEL, Q0, R0, sw.Policy.pretrained("universal"), gate=3.0)
+    r = np.asarray(sw.run(filt, X0, P0, z, dt=0.01).r)
+    assert r[5, 0] == r[4, 0]
+    assert r[5, 1] != r[4, 1]
+
+
 def test_a_policy_keeps_the_gate_that_it_was_trained_with(tmp_path):
     policy = sw.Policy(POLICY.arch, gate=2.5, key=jax.random.key(0))
     policy.save(tmp_path / "gated")

@@ -188,6 +188,20 @@ def test_derivative_of_diagonal_matrix(batch):
 
 
 @BATCHES
+@pytest.mark.parametrize(("first", "own"), [(0, 2), (2, 2), (3, 2), (0, 5)])
+def test_project_is_a_product_and_has_its_derivative(first, own, batch):
+    E = np.zeros((5, 5, *batch))
+    E[range(5), range(5)] = 1.0
+    N, P = normal(own, own, *batch), covariance(5, *batch)
+    E[first : first + own, first : first + own] = N
+    made = jax.jit(kernels.project, static_argnums=2)(N, P, first)
+    expected = np.einsum("ij...,jk...,lk...->il...", E, P, E)
+    np.testing.assert_allclose(made, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(made, np.swapaxes(made, 0, 1))
+    check(jax.jit(lambda N, P: kernels.project(N, kernels.symmetric(P), first)), (N, P))
+
+
+@BATCHES
 @pytest.mark.parametrize(("n_x", "constants"), [(3, 0), (7, 0), (7, 2), (5, 4)])
 def test_derivative_of_propagate_at_a_symmetric_P(n_x, constants, batch):
     moving = n_x - constants

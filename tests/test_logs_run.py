@@ -284,7 +284,7 @@ def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path,
         (("--outage", "90:95"), "not within the log, which lasts 5"),
         (("--outage", "3:2"), "ends before it begins"),
         (("--map", "nowhere.toml"), "no map at nowhere.toml"),
-        (("--policy", "flight-real-good-ekf-tuned"), "not tuned noise"),
+        (("--policy", "flight-real-good-ekf-tuned"), "holds tuned noise"),
     ],
 )
 def test_a_wrong_option_is_a_sentence_and_exit_code_2(tmp_path, flight, capsys, args, why):

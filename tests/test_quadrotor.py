@@ -174,6 +174,31 @@ def test_the_covariance_is_that_of_the_quaternion_at_its_length():
     assert np.all(np.isfinite(again.P))
 
 
+@pytest.mark.parametrize("states", [slice(6, 10, 2), (6, 10)])
+def test_the_normalized_states_are_neighbours(states):
+    class Odd(sw.models.QuadrotorKinematic):
+        normalized = property(lambda self: states)
+
+    with pytest.raises(sw.InputError, match="Odd.normalized must be a slice of neighbouring"):
+        steps(Odd(), 1)
+
+
+def test_the_empirical_q_does_not_know_of_the_normalization():
+    """Of a length that nothing measures, what a step adds is what Q says."""
+    x0 = np.zeros(19)
+    x0[Q] = (1.0, 0.0, 0.0, 0.0)
+    hover = np.tile([0.0, 0.0, 9.81, 0.0, 0.0, 0.0], (20, 1))
+    filt = sw.SageHusa(
+        sw.models.QuadrotorKinematic(),
+        np.full(19, 1e-4),
+        np.full(6, 1e-2),
+        b=0.9,
+        bounds=(1e-4, 1e4),
+    )
+    made = sw.run(filt, x0, 1e-3 * np.eye(19), np.zeros((20, 6)), hover, dt=DT)
+    np.testing.assert_allclose(made.q[:, 6], 1e-4, rtol=1e-3)
+
+
 def test_a_model_need_not_say_which_states_it_normalizes():
     named, unnamed = steps(sw.models.QuadrotorKinematic(), 20), steps(Unnamed(), 20)
     np.testing.assert_allclose(unnamed.x, named.x, atol=1e-12)

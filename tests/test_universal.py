@@ -289,7 +289,7 @@ def test_training_goes_on_from_a_policy_and_says_how_far_behind_it_is(tmp_path, 
     moved = jax.tree.map(lambda a, b: float(jnp.max(jnp.abs(a - b))), first.state, then.state)
     assert 0.0 < max(jax.tree.leaves(moved)) < 0.05
     assert main([*begun[:-1], str(tmp_path / "b"), "--seeds", "2"]) == 2
-    assert "--begin has 1" in capsys.readouterr().err
+    assert "give one a seed" in capsys.readouterr().err
 
 
 def test_a_gradient_is_a_number_for_every_weight(policy):

@@ -44,7 +44,7 @@ class Run:
     log: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     """the log: a file or a folder"""
     filter: str = "ekf,shkf995,ekf-gated,ndr"
-    """which filters, of ekf, shkf995, shkf999, ekf-tuned, ekf-gated, ndr"""
+    """which filters, of ekf, shkf995, shkf999, ekf-tuned, ekf-gated, ndr, ndr-shared"""
     policy: str | None = None
     """a policy of your own for ndr: its folder, or the name of a shipped one"""
     outage: str | None = None
@@ -83,8 +83,10 @@ class Run:
         if self.policy is None:
             return flight_weights(filters, "real", "good", ())
         policy, _ = learned_part(self.policy)
-        if not isinstance(policy, TrainedIn) or "ndr" not in filters:
-            raise InputError("--policy takes a policy, not tuned noise, for the filter ndr.")
+        if not isinstance(policy, TrainedIn):
+            raise InputError(f"--policy takes a policy; {self.policy} holds tuned noise.")
+        if "ndr" not in filters:
+            raise InputError("--policy is for the filter ndr: add ndr to --filter.")
         others = [name for name in filters if name != "ndr"]
         return {**flight_weights(others, "real", "good", ()), "ndr": policy}
 

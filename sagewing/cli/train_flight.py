@@ -47,8 +47,8 @@ class TrainFlight:
     """
 
     filter: Literal["ndr", "ndr-shared", "ndr-paper"] = "ndr"
-    """nominal noise of its own, which it learns, too: with the paper's network, or with those of
-    the universal policy to begin with; or the paper's filter"""
+    """ndr: the paper's network, around noise of its own, which it learns, too; ndr-shared: the same
+    with the universal policy's networks, trained on; ndr-paper: the paper's filter"""
     data: tuple[str, ...] = (SIM,)
     """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     out: Path = Path("out/train-flight")
@@ -78,23 +78,23 @@ class TrainFlight:
     imu: Literal["paper", "as-flown"] | None = None
     """the IMU: with the paper's faults on top of what was flown, or just that (own logs)"""
     window_loss: WindowLoss | None = None
-    """how a window counts: by its squared errors, or by their root; root for ndr"""
+    """how a window counts: by its squared errors (ndr-paper), or by their root"""
     learning_rate: float | None = None
     """of Adam (1e-3; own logs: 2e-3)"""
     gain_noise: Literal["prior", "posterior"] | None = None
     """which r a step's gain uses: the one before it, or its own; by default as the filter's name"""
     gate: float | None = None
-    """standard deviations beyond which a channel is not heard; 3 for ndr, none for ndr-paper"""
+    """standard deviations beyond which a channel is not heard; 3, or none for ndr-paper"""
     nominal: Path | None = None
-    """where ndr's own noise begins: a folder that `sagewing tune flight` wrote"""
+    """where the filter's own noise begins: a folder that `sagewing tune flight` wrote"""
     learn_nominal: bool = True
-    """learn on ndr's own noise, or keep it where it begins and learn to adapt it only"""
+    """learn on that noise, or keep it where it begins and learn to adapt it only"""
     bounds: tuple[float, float] = FlightTraining.bounds
     """range of q and r, as factors of their base"""
     features: FeatureName = "whitened"
     """what the network is fed"""
     aux_weight: float | None = None
-    """weight of the reconstruction loss (0.1; own logs: 0.0003)"""
+    """weight of the reconstruction loss (0.1; own logs: 0.0003); ndr-shared has none"""
     depth: int = 3
     """recurrent layers"""
     json: Path | None = None

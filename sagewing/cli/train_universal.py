@@ -79,15 +79,14 @@ class TrainUniversal:
             wrong_models=self.wrong_models,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
-        begin = [Universal.load(folder_of(name)) for name in self.begin.split(",") if name]
-        if len(begin) not in (0, len(seeds)):
-            raise InputError(f"--begin has {len(begin)} policies; --seeds asks for {len(seeds)}.")
+        names = [name.strip() for name in self.begin.split(",") if name]
+        begin = [Universal.load(folder_of(name)) for name in names]
         policies = fit(
             "train universal",
             lambda report: train_universal(
                 setup, seeds, begin=begin, folder=self.out, resume=self.resume, report=report
             ),
-            settings(setup, seeds),
+            settings(setup, seeds, begin),
             self.out,
             self.json,
         )

@@ -135,6 +135,12 @@ def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
     x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))
     by_Q, by_R = f"Q0 says n_x = {n_x}", f"R0 says n_z = {n_z}"
     given_u = "no u" if u is None else f"u of shape {u.shape}"
+    own = model.normalized
+    if not isinstance(own, slice) or own.step not in (None, 1):
+        raise InputError(
+            f"{type(model).__name__}.normalized must be a slice of neighbouring states, such as "
+            f"slice(6, 10); got {own!r}."
+        )
     for name, args, shape, because in (
         ("transition", (x, u, dt), (n_x,), by_Q),
         ("observe", (x, u), (n_z,), by_R),
@@ -193,7 +199,8 @@ def _check_definite(name: str, P: np.ndarray) -> None:
         scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
         correlations = P / scale[..., :, None] / scale[..., None, :]
         least = float(np.linalg.eigvalsh(correlations).min())
-        if least < -ROUNDING or variances.max(axis=-1).min() <= 0.0:
+        no_variances = variances.min() < 0.0 or variances.max(axis=-1).min() <= 0.0
+        if least < -ROUNDING or no_variances:
             smallest = float(np.linalg.eigvalsh(P).min())
             raise InputError(
                 f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}."

@@ -71,8 +71,8 @@ class CorrectedFilter(eqx.Module):
         move = said.x - state.inner.x
         seen = [self.network.standard(said.x), self.network.standard_step(move), nu]
         correction, memory = self.network(state.memory, jnp.concatenate(seen))
-        x, _, corrected = correct(self.model, said.x, said.P, correction, said.P)
-        return CorrectedState(inner, memory), said._replace(x=x, ok=said.ok & corrected)
+        x, P, corrected = correct(self.model, said.x, said.P, correction, said.P)
+        return CorrectedState(inner, memory), said._replace(x=x, P=P, ok=said.ok & corrected)
 
 
 def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:

@@ -40,6 +40,8 @@ def matmul(A: Matrix, B: Matrix) -> Matrix:
 
 def _matmul(A, B):
     inner = A.shape[1]
+    if inner == 0:
+        return jnp.zeros((A.shape[0], *B.shape[1:]), B.dtype)
     if inner > UNROLLED_SIZE:
         return jnp.einsum("ij...,jk...->ik...", A, B)
     if inner > 4:  # every entry is read `inner` times

@@ -136,7 +136,7 @@ def correct(
 
 
 def _normalizing(model: Model, x: States) -> Float[Array, "k k *batch"]:
-    """The derivative of `normalize`, of the states that it is about."""
+    """The derivative of `normalize` by the states that it is about."""
     own = model.normalized
 
     def of_own(part: Array, x: X) -> Array:
@@ -241,9 +241,9 @@ class AdaptiveFilter(eqx.Module):
             _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
             weighed = weighed & again
         step = matvec(K, nu)
-        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, step, P_post)
+        x_post, P_next, corrected = correct(self.model, x_pred, P_pred, step, P_post)
 
-        # Empirical q, attenuate, bound
+        # Empirical q, of what was corrected and not yet normalised; attenuate, bound
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
         any_arrived = jnp.any(arrived, axis=0)
         q_next = self._attenuate(q, q_hat, d.q, d.scale_q, like(self.q0, q), any_arrived)
@@ -251,11 +251,11 @@ class AdaptiveFilter(eqx.Module):
 
         nis, loglik = consistency(white, L, arrived)
         ok = predicted & sane & weighed & corrected
-        state = FilterState(x_post, P_post, q_kept, r_next, memory, mode)
+        state = FilterState(x_post, P_next, q_kept, r_next, memory, mode)
         adapted = (q_next, r_next, _joined(d, q, r, arrived))
         if q_next is q and r_next is r:
             adapted = (None, None if mode is None else r, None)
-        return state, Estimate(x_post, P_post, *adapted, nis, loglik, ok, trace)
+        return state, Estimate(x_post, P_next, *adapted, nis, loglik, ok, trace)
 
     def coast(self, state: FilterState, u: Inputs, dt: Steps) -> FilterState:
         """A step between two measurements: x and P go on, and the rule is not asked.

@@ -158,7 +158,8 @@ class Gated(eqx.Module):
         shut = off & (count <= PATIENCE)
         inflate = jnp.where(shut, SHUT, 1.0 if d.inflate_r is None else d.inflate_r)
         share = None if d.r is None else jnp.where(shut, 0.0, d.r)
-        return d._replace(r=share, inflate_r=inflate), (count, inner), trace
+        scale = None if d.scale_r is None else jnp.where(shut, 1.0, d.scale_r)
+        return d._replace(r=share, scale_r=scale, inflate_r=inflate), (count, inner), trace
 
     @property
     def policy(self) -> Any:

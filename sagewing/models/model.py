@@ -13,8 +13,9 @@ class Model(eqx.Module):
     """A system for one record: `transition` is f, `observe` is h, and nothing else is required.
 
     Override the other methods where the system needs them: `innovation` for angles that wrap,
-    `normalize` for a state on a manifold (a unit quaternion), the Jacobians where you have them in
-    closed form. Parameters are fields. A model knows no noise.
+    `normalize` for a state on a manifold (a unit quaternion) and `normalized` for which states that
+    is about, the Jacobians where you have them in closed form. Parameters are fields. A model knows
+    no noise.
     """
 
     @abstractmethod
@@ -48,12 +49,16 @@ class Model(eqx.Module):
         return jnp.zeros((), int)
 
     def normalize(self, x: X) -> X:
-        """The state brought back to where states live, after a correction."""
+        """The state brought back to where states live, after a correction; P follows.
+
+        For manifolds, such as unit quaternions. What it clips has no derivative, and so no variance
+        any more: such a model has `normalized` as slice(0, 0).
+        """
         return x
 
     @property
     def normalized(self) -> slice:
-        """Which states `normalize` reads and changes: all, if it is overridden, or none."""
+        """Which neighbouring states `normalize` reads and changes: all, if it is overridden."""
         return slice(0, 0) if type(self).normalize is Model.normalize else slice(None)
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX | None:

@@ -1,5 +1,6 @@
 """Something learned on disk: numbers in `weights.safetensors`, the rest in `policy.json`."""
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -52,6 +53,10 @@ class Stored(eqx.Module):
     ) -> None:
         """Write `weights.safetensors` and `policy.json`; what is there stays unless `overwrite`."""
         _save(self, Path(folder), provenance or {}, overwrite=overwrite)
+
+    def digest(self) -> str:
+        """Which weights these are: a few letters of their SHA-256."""
+        return hashlib.sha256(tensors.to_bytes(self)).hexdigest()[:16]
 
     @classmethod
     def load(cls: type[P], folder: str | Path) -> P:

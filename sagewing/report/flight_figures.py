@@ -13,6 +13,7 @@ from sagewing.models.quadrotor import Q, R
 from sagewing.report.angles import angle_near, euler
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS, SCENARIOS
+from sagewing.train.flight import SHARED
 
 LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first that is there is shown in full
 # Of many filters, those that a picture with room for a few shows, the first that are there.
@@ -125,7 +126,8 @@ def adaptation(comparison: Comparison, path: Path, record: int = 0) -> None:
             right.legend(loc="upper right", ncols=len(channels), fontsize=7)
             first += len(channels)
         axes[0, 0].set_title("variances $q_k$ and $r_k$ (SI units)")
-        axes[0, 1].set_title("$d_k$ (0: keeps its variance, 1: takes the newest)")
+        takes = "$d_k$ (0: keeps its variance, 1: takes the newest)"
+        axes[0, 1].set_title(f"{takes}, beside its factors" if name == SHARED else takes)
         axes[0, 0].set_xlim(time[0], time[-1])
         for axis in axes[-1]:
             axis.set_xlabel("time [s]")

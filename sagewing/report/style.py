@@ -43,7 +43,7 @@ COLOURS = {
     "kalmannet": "#999999",
     "ndr": "#D55E00",
     "ndr-posterior": "#8B1A00",
-    "ndr-shared": "#7E57C2",
+    "ndr-shared": "#D6457B",
     "ndr-paper": "#F2A07B",
     "ndr-universal": "#E8743B",
     "ndr-untrained": "#C7B299",

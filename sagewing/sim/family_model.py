@@ -4,7 +4,7 @@ Its coefficients come in as the model's input:
 
     x+ = x + a(x + a(x) / 2)
     a(x) = A x + W sin(V x + phi) + (0, p_1 x_1 x_3 + p_3 x_1^2 x_2, p_2 x_1 x_2, 0, 0)
-    z = y + skew sin(y), y = H x; or |H (x - c)|; or the bearing of (H (x - c), G (x - c))
+    z = y + skew wave sin(y / wave), y = H x; or |H (x - c)|; or the bearing of (H (x - c), G (x - c))
 
 so Lorenz, Chen, Thomas, Van der Pol, pendulums, linear systems, constant velocity and networks of
 sines are one compiled program. The time step is 1.
@@ -121,10 +121,10 @@ def _slope(x: X, c: Coefficients) -> XX:
     linear = c.A + _product(c.W, jnp.cos(_applied(c.V, x) + c.phi)[:, None] * c.V)
     x1, x2, x3, *_ = x
     zero = jnp.zeros_like(x1)
-    none = jnp.stack([zero] * N_X)
+    still = jnp.stack([zero] * N_X)
     second = [c.p[0] * x3 + 2.0 * c.p[2] * x1 * x2, c.p[2] * x1**2, c.p[0] * x1, zero, zero]
     third = [c.p[1] * x2, c.p[1] * x1, zero, zero, zero]
-    return linear + jnp.stack([none, jnp.stack(second), jnp.stack(third), none, none])
+    return linear + jnp.stack([still, jnp.stack(second), jnp.stack(third), still, still])
 
 
 def _distance(x: X, c: Coefficients) -> Z:

@@ -270,10 +270,10 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "degradation": asdict(setup.degradation),
     }
     if setup.filter.startswith("ndr"):
-        begins = {"begins": "universal"} if setup.filter == SHARED else setup.architecture.card()
+        begins = {"begins": f"universal, {Universal.pretrained('universal').digest()}"}
+        own = {**setup.architecture.card(), "aux_weight": setup.aux_weight}
         plain["policy"] = {
-            **begins,
-            "aux_weight": setup.aux_weight,
+            **(begins if setup.filter == SHARED else own),
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
             "gate": setup.gate,

@@ -25,8 +25,8 @@ from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import noise_distance
 
 Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
-LOST_MODEL = 1e3  # the same, where the oracle's model is wrong
 LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
+LOST_MODEL = 1e3  # the same, where its model is wrong
 SMALLEST = 1e-3  # variances: a smaller error is none
 LARGEST = 1e8  # variances: a larger error is no worse
 # Held-out episodes are drawn from keys that no training sees.
@@ -101,7 +101,13 @@ def train_universal(
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Trained:
     """Train one policy for each seed, or go on from those; see `train` for the rest."""
+    if len(begin) not in (0, len(seeds)):
+        raise InputError(
+            f"{len(begin)} policies to go on from for {len(seeds)} seeds: give one a seed, or none."
+        )
     for policy in begin:
+        if policy.nominal is not None:
+            raise InputError("A policy to go on from has noise of its own: it is of one model.")
         if (policy.bank, policy.hidden) != (setup.bank, setup.hidden):
             raise InputError(
                 f"A policy to go on from has a bank of {policy.bank} and layers of "
@@ -119,7 +125,7 @@ def train_universal(
         setup.schedule,
         seeds,
         folder=folder,
-        settings=settings(setup, seeds),
+        settings=settings(setup, seeds, begin),
         resume=resume,
         report=report,
         begin=begin,
@@ -288,6 +294,9 @@ def _to_ekf_where_wrong(policy: Universal, runs: int, steps: int) -> tuple[Array
     return 0.5 * jnp.log(ours / ekf), drawn.truth.wrong & jnp.all(there, axis=0)
 
 
-def settings(setup: UniversalTraining, seeds: list[int]) -> dict[str, Any]:
+def settings(
+    setup: UniversalTraining, seeds: list[int], begin: Sequence[Universal] = ()
+) -> dict[str, Any]:
     """The settings as they go into files: plain JSON."""
-    return {"domain": "family", "seeds": seeds, **asdict(setup)}
+    begun = {"begin": [policy.digest() for policy in begin]} if begin else {}
+    return {"domain": "family", "seeds": seeds, **asdict(setup), **begun}
