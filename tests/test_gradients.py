@@ -192,7 +192,7 @@ def test_derivative_of_diagonal_matrix(batch):
 def test_project_is_a_product_and_has_its_derivative(first, own, batch):
     E = np.zeros((5, 5, *batch))
     E[range(5), range(5)] = 1.0
-    N, P = normal(own, own, *batch), covariance(5, *batch)
+    N, P = normal(own, own, *batch), kernels.symmetric(covariance(5, *batch))
     E[first : first + own, first : first + own] = N
     made = jax.jit(kernels.project, static_argnums=2)(N, P, first)
     expected = np.einsum("ij...,jk...,lk...->il...", E, P, E)

@@ -4,7 +4,7 @@ Its coefficients come in as the model's input:
 
     x+ = x + a(x + a(x) / 2)
     a(x) = A x + W sin(V x + phi) + (0, p_1 x_1 x_3 + p_3 x_1^2 x_2, p_2 x_1 x_2, 0, 0)
-    z = y + skew wave sin(y / wave), y = H x; or |H (x - c)|; or the bearing of (H (x - c), G (x - c))
+    z = H x + skew wave sin(H x / wave), or |H (x - c)|, or the bearing of (H, G) (x - c)
 
 so Lorenz, Chen, Thomas, Van der Pol, pendulums, linear systems, constant velocity and networks of
 sines are one compiled program. The time step is 1.
