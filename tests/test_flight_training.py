@@ -17,9 +17,11 @@ from sagewing.models.quadrotor import GRAVITY, QDRONE, Q, R
 from sagewing.train import Schedule
 from sagewing.train.flight import (
     CURRICULUM,
+    LEARNERS,
     P0,
     Q0,
     R0,
+    SHARED,
     FlightTraining,
     blackout,
     curriculum,
@@ -148,25 +150,25 @@ def test_settings_are_plain_and_name_the_flights(flights):
     assert json.loads(json.dumps(plain))["vehicle"]["mass"] == QDRONE.mass
 
 
-def test_shared_networks_begin_as_the_universal_policys_and_keep_their_noise(tmp_path):
-    setup = FlightTraining(
-        filter="ndr-shared",
-        schedule=Schedule(1, 1e-3, clip_norm=0.1),
-        batch=2,
-        shortest=5,
-        longest=5,
-        learn_nominal=False,
-    )
-    made = train_flight(setup, [hover("hover", 2.0)], [0]).models[0]
+def test_a_training_goes_on_from_what_it_is_given():
+    def loss(weights, key):
+        return jnp.sum(weights**2)
+
+    given = (lambda key: jnp.zeros(3), loss, Schedule(1, 1e-3, clip_norm=1.0), [4, 7])
+    begun = [jnp.full(3, 1.0), jnp.full(3, -2.0)]
+    first, second = train(*given, begin=begun).models
+    np.testing.assert_allclose(first, 1.0 - 1e-3, rtol=1e-5)
+    np.testing.assert_allclose(second, -2.0 + 1e-3, rtol=1e-5)
+
+
+def test_shared_networks_begin_as_the_universal_policys_around_tuned_noise(tmp_path):
+    made = LEARNERS[SHARED].make(FlightTraining(filter=SHARED), jax.random.key(0))
     begun = sw.Universal.pretrained("universal")
-    steps = [
-        float(jnp.max(jnp.abs(a - b)))
-        for a, b in zip(jax.tree.leaves(made.state), jax.tree.leaves(begun.state), strict=True)
-    ]
-    assert 0.0 < max(steps) < 2e-3
+    for own, other in zip(*map(jax.tree.leaves, (made.state, begun.state)), strict=True):
+        np.testing.assert_array_equal(own, other)
     made.save(tmp_path / "policy")
     again = sw.Policy.load(tmp_path / "policy")
-    assert (again.gate, again.adapts_in, again.bounds) == (3.0, (POSE,), setup.bounds)
+    assert (again.gate, again.adapts_in, again.bounds) == (3.0, (POSE,), FlightTraining.bounds)
     np.testing.assert_allclose(again.nominal.q, Q0, rtol=1e-6)
     np.testing.assert_allclose(again.nominal.r, R0, rtol=1e-6)
 
