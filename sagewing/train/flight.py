@@ -270,10 +270,11 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "degradation": asdict(setup.degradation),
     }
     if setup.filter.startswith("ndr"):
-        begins = {"begins": f"universal, {Universal.pretrained('universal').digest()}"}
-        own = {**setup.architecture.card(), "aux_weight": setup.aux_weight}
+        begins = {**setup.architecture.card(), "aux_weight": setup.aux_weight}
+        if setup.filter == SHARED:
+            begins = {"begins": f"universal, {Universal.pretrained('universal').digest()}"}
         plain["policy"] = {
-            **(begins if setup.filter == SHARED else own),
+            **begins,
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
             "gate": setup.gate,
