@@ -67,6 +67,28 @@ def test_a_record_in_pieces_on_either_backend_is_the_whole():
     np.testing.assert_allclose(whole.x[:, 15:], ended.x, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "filt", [lorenz, lambda: sw.VBAKF(sw.models.Rossler(), [0.01] * 3, [1, 2])]
+)
+def test_no_number_brings_many_records_down(filt):
+    odd = [np.nan, np.inf, -np.inf, 0.0, 1e-42, -1e-38, 1e30, -1e30, 1e19, 3e38]
+    usual = RNG.normal(size=(37, 400, 2))
+    z = np.where(RNG.random(usual.shape) < 0.5, RNG.choice(odd, size=usual.shape), usual)
+    result = sw.run(filt(), X0, P0, z, backend="c")
+    for a in (*result[:-1], *jax.tree.leaves(result.state)):
+        assert np.all(np.isfinite(a))
+
+
+def test_every_record_is_a_lane_of_its_own():
+    z = X0[[0, 2]] + RNG.normal(size=(53, T, 2))
+    filt = sw.EKF(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0])
+    all_of_them = sw.run(filt, X0, P0, z, backend="c")
+    for i in (0, 15, 16, 52):
+        alone = sw.run(filt, X0, P0, z[i], backend="c")
+        np.testing.assert_allclose(all_of_them.x[i], alone.x, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(all_of_them.loglik[i], alone.loglik, rtol=1e-4, atol=1e-4)
+
+
 def test_what_C_cannot_do_is_said():
     z = np.zeros((T, 2))
     with pytest.raises(sw.InputError, match='backend must be "jax" or "c"'):

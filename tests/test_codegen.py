@@ -12,6 +12,8 @@ import sagewing as sw
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import FLAGS
 from sagewing.deploy.compiled import CompiledFilter, Record
+from sagewing.deploy.records import run_compiled
+from sagewing.filters import checks
 from sagewing.models.quadrotor import GRAVITY, N_X
 
 # Correctness does not need the optimiser's minutes.
@@ -195,6 +197,35 @@ def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
     for field in ("x", "P", "q", "r"):
         close = dict(rtol=1e-4, atol=1e-4, err_msg=field)
         np.testing.assert_allclose(getattr(made, field), getattr(expected, field), **close)
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "dtype"),
+    [
+        *(("lorenz", name, np.float64) for name in EVERY if name != "ndr"),
+        *((system, "ekf", np.float64) for system in ("pendulum", "engine", "radar")),
+        ("quadrotor", "gated", np.float64),
+        ("lorenz", "sage-husa", np.float32),
+        ("radar", "ndr", np.float32),
+    ],
+)
+def test_many_records_at_once_are_one_by_one(system, name, dtype, folder, hardly_optimised):
+    z, u = record(system)
+    steps = T if dtype == np.float64 else 60
+    z = np.stack([z[:steps], np.roll(z[:steps], 7, axis=0), 0.9 * z[:steps]])
+    x0 = np.tile(np.asarray(SYSTEMS[system][1], float), (3, 1))
+    with jax.enable_x64(dtype == np.float64):
+        filt = build(system, name)
+        given = checks.record(filt.n_z, z, None if u is None else u[:steps], 0.01, None)
+        start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
+        n_u = 0 if u is None else u.shape[1]
+        single, many = (
+            run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, many=m), start, given)
+            for m in (False, True)
+        )
+    close = dict(rtol=1e-9, atol=1e-9) if dtype == np.float64 else dict(rtol=1e-4, atol=1e-4)
+    for a, b in zip(jax.tree.leaves(single), jax.tree.leaves(many), strict=True):
+        np.testing.assert_allclose(a, b, **close)
 
 
 def test_predict_only_is_a_step_without_measurement(folder):

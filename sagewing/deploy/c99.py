@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sagewing.deploy.commit import commit
+from sagewing.deploy.commit import Store, commit
 from sagewing.deploy.emit import Cost, Tables, Writer
-from sagewing.deploy.header import NAME, header
+from sagewing.deploy.header import NAME, header, place
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.notice import notice
 from sagewing.deploy.precision import alone, joined
-from sagewing.deploy.program import Field, Function, Program, program
+from sagewing.deploy.program import Function, Program, program
 
 FUNCTIONS = ("init", "step", "predict_only")
 SIGNATURES = {
@@ -41,6 +41,7 @@ class Source(NamedTuple):
     code: str
     program: Program
     operations: int
+    calling: str = "records"  # what Python calls it through
 
 
 class _Body(NamedTuple):
@@ -70,7 +71,7 @@ def source(
             f'#include "{NAME}.h"\n\n',
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used),
-            _tables(numbers),
+            tables_text(numbers),
             *(_function(name, [body.text for body in bodies[name]]) for name in FUNCTIONS),
         ]
     )
@@ -93,7 +94,7 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
     if name == "init":
         stores = []
         for field, value in zip(made.state, function.state, strict=True):
-            stores += writer.stores(_place("state->", field), list(value.ravel()))
+            stores += writer.stores(place("state->", field), list(value.ravel()))
         lines = [*writer.lines, *("    " + line for line in stores)]
         return _Body(_text(lines), writer.cost, writer.used)
     head = [
@@ -121,7 +122,7 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
             name = field.name
             copies.append(f"memcpy(estimate->{name}, state->{same.name}, sizeof estimate->{name});")
         else:
-            own += writer.stores(_place("estimate->", field), list(value.ravel()))
+            own += writer.stores(place("estimate->", field), list(value.ravel()))
     last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
     # What is written here may stand on the old state, which the commit replaces.
     return [
@@ -129,9 +130,9 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
         "    if (estimate) {",
         *("        " + line for line in own),
         "    }",
-        f"    const int kept = {last.test};",
+        f"    const int kept = {last.test or '1'};",
         "    if (kept) {",
-        *("        " + line for line in last.stores),
+        *("        " + _stored(store) for store in last.stores),
         "    }",
         "    if (estimate) {",
         *("        " + line for line in copies),
@@ -141,11 +142,14 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
     ]
 
 
-def _place(target: str, field: Field) -> str:
-    return f"{target}{field.name}" + ("[]" if field.shape else "")
+def _stored(store: Store) -> str:
+    if store.size is None:
+        return f"{store.target} = {store.value};"
+    return f"memcpy({store.target}, {store.value}, sizeof {store.target});"
 
 
-def _tables(tables: Tables) -> str:
+def tables_text(tables: Tables) -> str:
+    """The constants of a program."""
     text = []
     for name, array in tables.arrays.items():
         numbers = [repr(float(number)) for number in array.ravel()]

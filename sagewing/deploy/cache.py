@@ -87,7 +87,7 @@ def _target(compiler: str) -> str:
 
 
 def _files(source: Source) -> dict[str, str]:
-    calling = (CALLING, CALLING.with_suffix(".h"))
+    calling = [CALLING / f"{source.calling}{end}" for end in (".c", ".h")]
     return {
         f"{NAME}.h": source.header,
         f"{NAME}.c": source.code,
@@ -101,7 +101,7 @@ def _compile(compiler: str, flags: tuple[str, ...], source: Source, made: Path) 
     try:
         for name, text in _files(source).items():
             (work / name).write_text(text, encoding="utf-8")
-        sources = (f"{NAME}.c", CALLING.name)
+        sources = (f"{NAME}.c", f"{source.calling}.c")
         command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
         run = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if run.returncode != 0:

@@ -8,17 +8,27 @@ from typing import NamedTuple
 
 from sagewing.deploy.emit import Writer, in_order
 from sagewing.deploy.graph import Node
+from sagewing.deploy.operations import Kind
 from sagewing.deploy.program import Field
 
 # So many numbers are tested in one sum: in a longer one each would wait for those before it.
 TOGETHER = 8
 
 
+class Store(NamedTuple):
+    """What goes where: a number, or the first `size` entries of an array."""
+
+    target: str
+    value: str
+    kind: Kind
+    size: int | None = None
+
+
 class Commit(NamedTuple):
-    """Whether to keep the new state, and the statements that do."""
+    """Whether to keep the new state (empty: in any case), and what to store if so."""
 
     test: str
-    stores: list[str]
+    stores: list[Store]
 
 
 def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[Node]]) -> Commit:
@@ -26,7 +36,7 @@ def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[No
 
     A field that stays as it was needs neither store nor test.
     """
-    stores: list[str] = []
+    stores: list[Store] = []
     numbers: dict[str, None] = {}
     tests: list[str] = []
     for field, nodes in zip(fields, values, strict=True):
@@ -36,19 +46,17 @@ def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[No
                 continue
         elif array is not None:
             name = writer.vector(array) + (f" + {nodes[0].attr}" if nodes[0].attr else "")
-            writer.used.add("sw_all_finite")
-            tests.append(f"sw_all_finite({name}, {field.size})")
-            stores.append(f"memcpy(state->{field.name}, {name}, sizeof state->{field.name});")
+            tests.append(writer.all_finite(name, field.size))
+            stores.append(Store(f"state->{field.name}", name, field.kind, field.size))
             continue
         for i, node in enumerate(nodes):
             text = writer.named(node)
-            stores.append(
-                f"state->{field.name}" + (f"[{i}]" if field.shape else "") + f" = {text};"
-            )
+            index = f"[{i}]" if field.shape else ""
+            stores.append(Store(f"state->{field.name}{index}", text, field.kind))
             if field.kind == "real" and node.op != "const":
                 numbers[text] = None
     names = list(numbers)
     for i in range(0, len(names), TOGETHER):
         zero = " + ".join(f"«0.0» * {name}" for name in names[i : i + TOGETHER])
         tests.append(f"(«0.0» == {zero})")
-    return Commit("\n                     & ".join(tests) or "1", stores)
+    return Commit("\n                     & ".join(tests), stores)

@@ -12,13 +12,17 @@ import numpy as np
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import FLAGS, library
 from sagewing.deploy.header import declarations
+from sagewing.deploy.lanes import lanes
 from sagewing.deploy.program import Field
 from sagewing.deploy.refusal import NotInC
 from sagewing.filters.recursion import Estimate
 
 
 class CompiledFilter:
-    """The compiled functions of one filter, and the layout of its state."""
+    """The compiled functions of one filter, and the layout of its state.
+
+    `many`: those that run many records at once, see `lanes.py`; they know no single steps.
+    """
 
     def __init__(
         self,
@@ -27,13 +31,15 @@ class CompiledFilter:
         dtype: Any,
         folder: Path | None = None,
         flags: tuple[str, ...] = FLAGS,
+        many: bool = False,
     ):
         try:
             from cffi import FFI
         except ImportError:
             raise NotInC("The package cffi, which calls C, is not installed.") from None
-        made = source(filt, n_u, dtype=np.dtype(dtype).type)
-        self.n_u, self.dtype = n_u, np.dtype(dtype)
+        real = np.dtype(dtype).type
+        made = lanes(filt, n_u, real) if many else source(filt, n_u, dtype=real)
+        self.n_u, self.dtype, self.many = n_u, np.dtype(dtype), many
         self.program = made.program
         self.ffi: Any = FFI()
         self.ffi.cdef(declarations(made.program, self.dtype))
@@ -61,21 +67,21 @@ class CompiledFilter:
         return views
 
 
-def compiled(filt: Any, n_u: int, real: np.dtype) -> CompiledFilter:
-    """The compiled filter; equal filters of a process share one."""
+def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> CompiledFilter:
+    """The compiled filter, for one record or for many; equal filters of a process share one."""
     arrays, static = eqx.partition(filt, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in leaves)
-    return _shared(static, structure, numbers, n_u, real)
+    return _shared(static, structure, numbers, n_u, real, many)
 
 
 @lru_cache(maxsize=64)
 def _shared(
-    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype
+    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
 ) -> CompiledFilter:
     leaves = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
     filt = eqx.combine(jax.tree.unflatten(structure, leaves), static)
-    return CompiledFilter(filt, n_u, real)
+    return CompiledFilter(filt, n_u, real, many=many)
 
 
 class Record:

@@ -58,7 +58,14 @@ class Tables:
 
 
 class Writer:
-    """The statements of one function; `used` collects the helpers that they call."""
+    """The statements of one function; `used` collects the helpers that they call.
+
+    What depends on the kind of numbers that they are about stands in small methods of its own:
+    see `lanes.py`, where a number is a vector of records.
+    """
+
+    types = C_TYPE
+    unsigned = "unsigned"
 
     def __init__(self, graph: Graph, outputs: Sequence[Node], tables: Tables):
         self.lines: list[str] = []
@@ -114,7 +121,7 @@ class Writer:
             self._text[node] = text, binding
             return
         name = self._name(node)
-        self._line(depth, f"const {C_TYPE[node.kind]} {name} = {text};")
+        self._line(depth, f"const {self.types[node.kind]} {name} = {text};")
         self._text[node] = name, TIGHT
 
     def _expression(self, node: Node) -> tuple[str, int]:
@@ -126,20 +133,33 @@ class Writer:
         if node.kind == "int" and op in ("add", "sub", "mul"):
             a, b = (self._operand(arg, 9) for arg in node.args)
             sign = {"add": "+", "sub": "-", "mul": "*"}[op]  # unsigned numbers may overflow
-            return f"(int)((unsigned){a} {sign} (unsigned){b})", 8
-        self._uses(OPERATIONS[op].text)
-        own, needed = BINDING.get(op, (TIGHT, (0,) * len(node.args)))
+            return f"({self.types['int']})(({self.unsigned}){a} {sign} ({self.unsigned}){b})", 8
+        text, own, needed = self._written(node)
         operands = [self._operand(a, n) for a, n in zip(node.args, needed, strict=True)]
-        return OPERATIONS[op].text.format(*operands), own
+        return text.format(*operands), own
+
+    def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
+        """An operation's text, how tightly it binds, and how tightly its operands must."""
+        text = self._operation(node.op)
+        return text, *BINDING.get(node.op, (TIGHT, (0,) * len(node.args)))
+
+    def _operation(self, op: str) -> str:
+        """The text of an operation on numbers."""
+        text = OPERATIONS[op].text
+        self.used.update(re.findall(r"sw_\w+", text))
+        return text
 
     def _extreme(self, node: Node) -> tuple[str, int]:
         """The larger or smaller one; a NaN is passed on, as JAX does."""
         a, b = node.args if node.args[0].op == "const" else node.args[::-1]
         if node.kind == "real" and (a.op != "const" or np.isnan(a.attr)):
-            self._uses(OPERATIONS[node.op].text)
-            text = OPERATIONS[node.op].text.format(self._operand(a, 0), self._operand(b, 0))
-            return text, TIGHT
-        return _chosen(node.op, self._named(a), self._named(b)), 1
+            text = self._operation(node.op)
+            return text.format(self._operand(a, 0), self._operand(b, 0)), TIGHT
+        return self._chosen(node, self._named(a), self._named(b))
+
+    def _chosen(self, node: Node, a: str, b: str) -> tuple[str, int]:
+        """The larger or smaller one of two that are numbers."""
+        return f"{a} {'>' if node.op == 'max' else '<'} {b} ? {a} : {b}", 1
 
     def named(self, node: Node) -> str:
         """A number that is computed already, under a name that later statements do not touch."""
@@ -148,7 +168,7 @@ class Writer:
             if name is None:
                 name = self._name(node)
                 text = self._operand(node, 0)
-                self._line(1, f"const {C_TYPE[node.kind]} {name} = {text};")
+                self._line(1, f"const {self.types[node.kind]} {name} = {text};")
             return name
         return self._named(node)
 
@@ -158,13 +178,13 @@ class Writer:
         if binding == TIGHT and not text.endswith(")"):
             return self._operand(node, 0)
         name = self._name(node)
-        self._line(self._depth, f"const {C_TYPE[node.kind]} {name} = {text};")
+        self._line(self._depth, f"const {self.types[node.kind]} {name} = {text};")
         self._text[node] = name, TIGHT
         return name
 
     def _operand(self, node: Node, binding: int) -> str:
         if node.op == "const":
-            return _constant(node)
+            return self._constant(node)
         if node.op == "elem":
             vector = node.args[0]
             if vector.op == "branch":
@@ -174,6 +194,9 @@ class Writer:
             return f"{self.vector(vector)}[{node.attr}]"
         text, own = self._text[node]
         return text if own >= binding else f"({text})"
+
+    def _constant(self, node: Node) -> str:
+        return f"«{float(node.attr)!r}»" if node.kind == "real" else str(int(node.attr))
 
     def vector(self, node: Node) -> str:
         """The C name of an array."""
@@ -186,18 +209,18 @@ class Writer:
     def _write_vector(self, node: Node, depth: int) -> None:
         if node.op == "pack":
             name = self._name(node)
-            self._line(depth, f"sw_real {name}[{node.attr}];")
+            self._line(depth, f"{self.types['real']} {name}[{node.attr}];")
             for i, arg in enumerate(node.args):
                 self._line(depth, f"{name}[{i}] = {self._operand(arg, 0)};")
         elif node.op == "matvec":
             name, (rows, offset) = self._name(node), node.attr
             table, vector = node.args
             n = table.attr[0][1]
-            product, sizes = ("sw_matvec8", f"{n}") if rows == 8 else ("sw_matvec", f"{rows}, {n}")
+            product, sizes = self._product(rows, n)
             self.used.add(product)
             self.operations += 2 * rows * n
             start = f"{self.vector(vector)} + {offset}" if offset else self.vector(vector)
-            self._line(depth, f"sw_real {name}[{rows}];")
+            self._line(depth, f"{self.types['real']} {name}[{rows}];")
             matrix = self._tables.name(table, columns=True)
             self._line(depth, f"{product}({matrix}, {start}, {name}, {sizes});")
         else:
@@ -206,6 +229,10 @@ class Writer:
                 self._pending[node] = text
             else:
                 self._write_loop(node, text)
+
+    def _product(self, rows: int, columns: int) -> tuple[str, str]:
+        """Who multiplies a matrix and a vector, and what it is told of their sizes."""
+        return ("sw_matvec8", f"{columns}") if rows == 8 else ("sw_matvec", f"{rows}, {columns}")
 
     def _map(self, node: Node) -> str:
         """What a loop does at each i; a loop that nobody else needs is part of the next one."""
@@ -218,13 +245,16 @@ class Writer:
             elif offset is None:
                 entries.append(self._operand(arg, TIGHT))
             else:
-                entries.append(_entry(self.vector(arg), offset))
-        self._uses(OPERATIONS[op].text)
-        return OPERATIONS[op].text.format(*entries)
+                entries.append(self._entry(arg, offset))
+        return self._operation(op).format(*entries)
+
+    def _entry(self, vector: Node, offset: int) -> str:
+        """Entry i of a vector, inside a loop."""
+        return f"{self.vector(vector)}[i + {offset}]" if offset else f"{self.vector(vector)}[i]"
 
     def _write_loop(self, node: Node, text: str) -> None:
         size, name = node.attr[1], self._name(node)
-        self._line(self._depth, f"sw_real {name}[{size}];")
+        self._line(self._depth, f"{self.types['real']} {name}[{size}];")
         self._line(self._depth, f"for (int i = 0; i < {size}; ++i) {name}[i] = {text};")
 
     def _write_branch(self, node: Node, depth: int) -> None:
@@ -234,7 +264,7 @@ class Writer:
             by_kind.setdefault(out.kind, []).append(i)
         for kind, places in by_kind.items():
             names = ", ".join(f"{self._name(node)}_{i}" for i in places)
-            self._line(depth, f"{C_TYPE[kind]} {names};")
+            self._line(depth, f"{self.types[kind]} {names};")
         order = range(len(sides))
         if index.kind == "bool":
             order = [1, 0]
@@ -271,12 +301,14 @@ class Writer:
         array = target[:-2]
         vector = in_order(values)
         if vector is not None:
-            entry = _entry(self.vector(vector), values[0].attr)
+            entry = self._entry(vector, values[0].attr)
             return [f"for (int i = 0; i < {len(values)}; ++i) {array}[i] = {entry};"]
         return [f"{array}[{i}] = {self.text(value)};" for i, value in enumerate(values)]
 
-    def _uses(self, text: str) -> None:
-        self.used.update(re.findall(r"sw_\w+", text))
+    def all_finite(self, array: str, size: int) -> str:
+        """Whether all entries of an array are."""
+        self.used.add("sw_all_finite")
+        return f"sw_all_finite({array}, {size})"
 
     def _line(self, depth: int, text: str) -> None:
         self._depth = depth
@@ -295,19 +327,7 @@ def in_order(values: Sequence[Node]) -> Node | None:
     return first.args[0] if ordered else None
 
 
-def _chosen(op: str, a: str, b: str) -> str:
-    return f"{a} {'>' if op == 'max' else '<'} {b} ? {a} : {b}"
-
-
 def _size(node: Node) -> int:
     """How many numbers a name stands for."""
     sizes = {"pack": lambda: node.attr, "matvec": lambda: node.attr[0], "map": lambda: node.attr[1]}
     return sizes[node.op]() if node.op in sizes else node.attr[1] if node.op == "branch" else 1
-
-
-def _entry(vector: str, offset: int) -> str:
-    return f"{vector}[i + {offset}]" if offset else f"{vector}[i]"
-
-
-def _constant(node: Node) -> str:
-    return f"«{float(node.attr)!r}»" if node.kind == "real" else str(int(node.attr))

@@ -12,7 +12,7 @@ from sagewing.deploy.emit import C_TYPE, Cost
 from sagewing.deploy.program import Field, Program
 
 NAME = "sagewing_filter"
-CALLING = Path(__file__).parent / "calling" / "records.c"  # and .h: what Python calls
+CALLING = Path(__file__).parent / "calling"  # what Python calls, and what that needs
 MEANING = {
     "x": "the state",
     "P": "its covariance, row by row",
@@ -87,7 +87,7 @@ def declarations(made: Program, dtype: np.dtype) -> str:
     real = "double" if dtype == np.float64 else "float"
     sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
     types = f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n"
-    return sizes + types + PROTOTYPES + CALLING.with_suffix(".h").read_text()
+    return sizes + types + PROTOTYPES + (CALLING / "records.h").read_text()
 
 
 def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:
@@ -133,11 +133,15 @@ def _structs(made: Program, *, comments: bool) -> str:
     return structs
 
 
+def place(target: str, field: Field, *, sizes: bool = False) -> str:
+    """A field of a struct; brackets say that it is an array, and perhaps of what size."""
+    return f"{target}{field.name}" + (f"[{field.size if sizes else ''}]" if field.shape else "")
+
+
 def _member(field: Field, comments: bool) -> str:
-    size = f"[{field.size}]" if field.shape else ""
     meaning = MEANING.get(field.name)
     comment = f" /* {meaning} */" if comments and meaning else ""
-    return f"    {C_TYPE[field.kind]} {field.name}{size};{comment}\n"
+    return f"    {C_TYPE[field.kind]} {place('', field, sizes=True)};{comment}\n"
 
 
 def _comment(text: str) -> str:

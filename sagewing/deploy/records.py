@@ -1,5 +1,6 @@
 """Whole records on JAX or on C: `sw.run` and `sw.run_from`."""
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
@@ -8,7 +9,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from sagewing.deploy.compiled import compiled
+from sagewing.deploy.compiled import CompiledFilter, compiled
 from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks, running
@@ -18,6 +19,8 @@ from sagewing.shapes import Numbers, real_dtype
 RunBackend = Literal["jax", "c"]
 # So many pieces for each core: a core that another program disturbs does fewer.
 PIECES = 8
+MANY = 4  # from so many records on, several are run at once, in the lanes of vectors
+TOGETHER = 16  # as many records as a vector has lanes, at most
 
 
 def run(
@@ -72,25 +75,33 @@ def _known(backend: str) -> str:
 
 
 def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
-    """The records one by one, shared out among the cores: a call of C lets other threads run."""
+    """Compiled for one record, or for many of them."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((filt, state, record))):
         raise InputError('backend="c" knows no transformation of JAX; use backend="jax" there.')
+    n_u = 0 if record.u is None else record.u.shape[-1]
+    try:
+        made = compiled(filt, n_u, real_dtype(), many=math.prod(record.batch) >= MANY)
+    except NotInC as error:
+        raise InputError(str(error)) from None
+    return run_compiled(made, state, record)
+
+
+def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Result:
+    """The records shared out among the cores: a call of C lets other threads run."""
     z, dt = (np.asarray(a, order="C") for a in (record.z, record.dt))
     if record.mask is not None:
         z = np.where(record.mask, z, z.dtype.type(np.nan))
-    n_u = 0 if record.u is None else record.u.shape[-1]
     u = np.zeros(1, z.dtype) if record.u is None else np.asarray(record.u, order="C")
-    try:
-        made = compiled(filt, n_u, real_dtype())
-    except NotInC as error:
-        raise InputError(str(error)) from None
     *batch, T, _ = z.shape
-    B, ffi = int(np.prod(batch)), made.ffi
+    B, n_u, ffi = int(np.prod(batch)), made.n_u, made.ffi
 
     states = ffi.new("sw_state[]", B)
     fields = list(made.views(states, "sw_state", made.program.state).values())
-    for view, leaf in zip(fields, jax.tree.leaves(state), strict=True):
-        view[...] = np.moveaxis(np.asarray(leaf), -1, 0) if batch else np.asarray(leaf)
+    given = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    # What is true of all records, such as an oracle's count of steps, knows no batch
+    batched = [bool(batch) and a.ndim == v.ndim for a, v in zip(given, fields, strict=True)]
+    for view, leaf, each in zip(fields, given, batched, strict=True):
+        view[...] = np.moveaxis(leaf, -1, 0) if each else leaf
     estimates = np.empty(B * T * ffi.sizeof("sw_estimate"), np.uint8)
 
     arguments = ffi.new("sw_records *")
@@ -103,12 +114,17 @@ def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
         setattr(arguments, name, ffi.cast(kind, array.ctypes.data))
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cuts = np.unique(np.linspace(0, B, (cores or 1) * PIECES + 1).astype(int)).tolist()
+    together = TOGETHER if made.many else 1
+    cuts = np.ceil(np.linspace(0, B, (cores or 1) * PIECES + 1) / together) * together
+    cuts = np.unique(np.minimum(cuts, B)).astype(int).tolist()
     run_piece = made.library.sw_records_run
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(lambda a, b: run_piece(arguments, a, b), cuts[:-1], cuts[1:]))
 
-    last = [np.moveaxis(view, 0, -1) if batch else view[0, ...] for view in fields]
+    last = [
+        np.moveaxis(view, 0, -1) if each else view[0, ...]
+        for view, each in zip(fields, batched, strict=True)
+    ]
     end = jax.tree.unflatten(made.structure, [np.array(leaf) for leaf in last])
     said = made.views(estimates, "sw_estimate", made.program.estimate)
     out: dict[str, Any] = {

@@ -1,0 +1,130 @@
+/* A number of several records at once, each in a lane of a vector of GNU C (gcc, clang). */
+
+#ifndef SAGEWING_LANES_H
+#define SAGEWING_LANES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define SW_BYTES 64
+#elif defined(__AVX__)
+#define SW_BYTES 32
+#else
+#define SW_BYTES 16
+#endif
+#define SW_VECTOR __attribute__((vector_size(SW_BYTES)))
+enum { SW_LANES = SW_BYTES / sizeof(sw_real) };
+
+typedef sw_real sw_lanes SW_VECTOR;
+/* Whole numbers, and flags: 0 or -1, as comparisons of such vectors are. */
+#ifdef SW_DOUBLE
+typedef int64_t sw_ints SW_VECTOR;
+typedef uint64_t sw_uints SW_VECTOR;
+#else
+typedef int32_t sw_ints SW_VECTOR;
+typedef uint32_t sw_uints SW_VECTOR;
+#endif
+
+/* The same in every lane; the difference from zero keeps the sign of one. */
+#define SW_ALL(a) ((a) - (sw_lanes){0})
+#define SW_ALL_INTS(a) ((a) + (sw_ints){0})
+
+static inline sw_ints sw_lanes_choose(sw_ints flag, sw_ints a, sw_ints b)
+{
+    return (flag & a) | (~flag & b);
+}
+
+static inline sw_lanes sw_lanes_select(sw_ints flag, sw_lanes a, sw_lanes b)
+{
+    return (sw_lanes)sw_lanes_choose(flag, (sw_ints)a, (sw_ints)b);
+}
+
+static inline sw_lanes sw_lanes_of_flags(sw_ints a)
+{
+    return (sw_lanes)(a & (sw_ints)SW_ALL((sw_real)1));
+}
+
+static inline sw_lanes sw_lanes_of_ints(sw_ints a) { return __builtin_convertvector(a, sw_lanes); }
+
+static inline sw_ints sw_lanes_finite(sw_lanes a) { return (sw_ints)(a - a == 0); }
+
+static inline sw_lanes sw_lanes_fabs(sw_lanes a)
+{
+    return (sw_lanes)((sw_ints)a & ~(sw_ints)SW_ALL((sw_real)-0.0));
+}
+
+static inline sw_lanes sw_lanes_max(sw_lanes a, sw_lanes b)
+{
+    return sw_lanes_select((sw_ints)(a > b) | (sw_ints)(a != a), a, b);
+}
+
+static inline sw_lanes sw_lanes_min(sw_lanes a, sw_lanes b)
+{
+    return sw_lanes_select((sw_ints)(a < b) | (sw_ints)(a != a), a, b);
+}
+
+static inline sw_ints sw_lanes_all_finite(const sw_lanes *a, int n)
+{
+    sw_lanes sum = {0};
+    for (int i = 0; i < n; ++i) sum += a[i] * (sw_real)0;
+    return (sw_ints)(sum == 0);
+}
+
+/* y = W x for a matrix that is stored column by column, eight rows at a time. */
+static inline void sw_lanes_matvec(const sw_real *restrict w, const sw_lanes *restrict x,
+                                   sw_lanes *restrict y, int rows, int columns)
+{
+    int i = 0;
+    for (; i + 8 <= rows; i += 8) {
+        sw_lanes sum[8] = {{0}};
+        for (int j = 0; j < columns; ++j)
+            for (int k = 0; k < 8; ++k) sum[k] += w[j * rows + i + k] * x[j];
+        for (int k = 0; k < 8; ++k) y[i + k] = sum[k];
+    }
+    for (; i < rows; ++i) {
+        sw_lanes sum = {0};
+        for (int j = 0; j < columns; ++j) sum += w[j * rows + i] * x[j];
+        y[i] = sum;
+    }
+}
+
+#ifndef SW_DOUBLE
+/* log a = n log 2 + log(1 + t), with 1 + t between the roots of 1/2 and 2, and a polynomial in t. */
+static inline sw_lanes sw_lanes_log(sw_lanes a)
+{
+    const sw_ints small = (sw_ints)(a < 1.17549435e-38F);
+    const sw_ints bits = (sw_ints)sw_lanes_select(small, a * 8388608.0F, a);
+    const sw_ints n = (bits - 0x3f3504f3) >> 23;
+    const sw_lanes t = (sw_lanes)(bits - (n << 23)) - 1.0F;
+    const sw_lanes m = sw_lanes_of_ints(n + (small & -23)), t2 = t * t;
+    const sw_lanes p = (((((((7.0376836292e-2F * t - 1.1514610310e-1F) * t + 1.1676998740e-1F) * t
+                            - 1.2420140846e-1F) * t + 1.4249322787e-1F) * t - 1.6668057665e-1F) * t
+                         + 2.0000714765e-1F) * t - 2.4999993993e-1F) * t + 3.3333331174e-1F;
+    const sw_lanes y = (p * t * t2 + m * -2.12194440e-4F) - 0.5F * t2 + t + m * 0.693359375F;
+    /* Where it is no positive number: what is infinite stays so, log 0 = -infinity, the rest NaN */
+    const sw_lanes odd = sw_lanes_select((sw_ints)(a == 0), SW_ALL(-INFINITY),
+                                         sw_lanes_select((sw_ints)(a > 0), a, SW_ALL(NAN)));
+    return sw_lanes_select((sw_ints)(a > 0) & (sw_ints)(a < INFINITY), y, odd);
+}
+#endif
+
+/* A function of numbers in every lane; a loop over arrays is what compilers vectorise. */
+#define SW_LIFT(to, result, function, type)                                 \
+    static inline result to(type a)                                         \
+    {                                                                       \
+        union { type lanes; __typeof__(a[0] + 0) each[SW_LANES]; } in = {a}; \
+        union { result lanes; __typeof__(((result){0})[0] + 0) each[SW_LANES]; } out; \
+        for (int l = 0; l < SW_LANES; ++l) out.each[l] = function(in.each[l]); \
+        return out.lanes;                                                   \
+    }
+#define SW_LIFT2(to, result, function, type)                             \
+    static inline result to(type a, type b)                              \
+    {                                                                    \
+        result c;                                                        \
+        for (int l = 0; l < SW_LANES; ++l) c[l] = function(a[l], b[l]);  \
+        return c;                                                        \
+    }
+
+#endif

@@ -1,0 +1,232 @@
+"""Many records at once: the step of a filter on vectors, a record in each lane.
+
+The statements are those of `c99.py`, but a number is a vector of GNU C, both sides of a branch are
+computed, and a choice takes each lane from its own side.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sagewing.deploy.c99 import Source, tables_text
+from sagewing.deploy.commit import commit
+from sagewing.deploy.emit import BINDING, COMPARED, TIGHT, Tables, Writer
+from sagewing.deploy.graph import Node
+from sagewing.deploy.header import NAME, declarations, place
+from sagewing.deploy.helpers import prelude
+from sagewing.deploy.operations import OPERATIONS, Kind
+from sagewing.deploy.precision import alone
+from sagewing.deploy.program import Field, Program, program
+
+TYPES: dict[Kind, str] = {"real": "sw_lanes", "int": "sw_ints", "bool": "sw_ints"}
+# What stands in lanes.h; other functions are lifted from those of numbers.
+OWN = {"fabs", "max", "min", "select", "choose", "finite", "of_flags", "of_ints", "matvec"}
+OWN |= {"all_finite"}
+BINARY = {"atan2", "pow", "fmod", "quotient", "remainder"}
+CHOICE = "sw_lanes_select({0}, {1}, {2})"
+STEP = """
+void sw_lanes_step(sw_lanes_state *state, const sw_lanes *measured, const sw_lanes *u, sw_lanes dt,
+                   sw_lanes_estimate *estimate)
+{
+    const sw_lanes_state *const s = state;
+    (void)u;
+    const sw_ints goes = (sw_ints)(dt >= 0) & (sw_ints)(dt < SW_INF);
+    sw_lanes z[SW_NZ];
+    sw_ints arrived[SW_NZ];
+    for (int i = 0; i < SW_NZ; ++i) {
+        arrived[i] = sw_lanes_finite(measured[i]);
+        z[i] = sw_lanes_select(arrived[i], measured[i], (sw_lanes){0});
+    }
+"""
+PROTOTYPES = """\
+void sw_lanes_load(sw_lanes_state *state, const sw_state *from, int lane);
+void sw_lanes_store(const sw_lanes_state *state, sw_state *to, int lane);
+void sw_lanes_say(const sw_lanes_state *state, const sw_lanes_estimate *estimate, sw_estimate *to,
+                  int lane);
+void sw_lanes_step(sw_lanes_state *state, const sw_lanes *measured, const sw_lanes *u, sw_lanes dt,
+                   sw_lanes_estimate *estimate);
+"""
+
+
+class LanesWriter(Writer):
+    """Statements about vectors of records."""
+
+    types = TYPES
+    unsigned = "sw_uints"
+
+    def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
+        """Comparisons and choices are those of bits; all else is as with numbers."""
+        op, free = node.op, (0,) * len(node.args)
+        if op in ("and", "or"):
+            return f"({{0}} {'&' if op == 'and' else '|'} {{1}})", TIGHT, (9, 9)
+        if op == "not":
+            return "~{0}", *BINDING["not"]
+        if op == "select" and node.kind != "real":
+            return "sw_lanes_choose({0}, {1}, {2})", TIGHT, free
+        if op == "select":
+            return self._operation(op), TIGHT, free
+        if op == "to_real":
+            name = "of_flags" if node.args[0].kind == "bool" else "of_ints"
+            return f"sw_lanes_{name}({{0}})", TIGHT, free
+        if op == "to_int" and node.args[0].kind == "bool":
+            return "(-{0})", TIGHT, (9,)
+        text, own, needed = super()._written(node)
+        if "real" in (OPERATIONS[op].kind, *(a.kind for a in node.args)):
+            # C turns whole numbers among real ones into such by itself, but not vectors of them
+            places = [
+                f"{{{i}}}" if a.kind == "real" else f"sw_lanes_of_ints({{{i}}})"
+                for i, a in enumerate(node.args)
+            ]
+            text = text.format(*places)
+        if BINDING.get(op) is COMPARED:
+            return f"(sw_ints)({text})", TIGHT, needed
+        return text, own, needed
+
+    def _operation(self, op: str) -> str:
+        if op in ("is_finite", "select"):
+            return {"is_finite": "sw_lanes_finite({0})", "select": CHOICE}[op]
+        return super()._operation(op).replace("sw_", "sw_lanes_")
+
+    def _chosen(self, node: Node, a: str, b: str) -> tuple[str, int]:
+        sign, name = ">" if node.op == "max" else "<", "select" if node.kind == "real" else "choose"
+        return f"sw_lanes_{name}((sw_ints)({a} {sign} {b}), {a}, {b})", TIGHT
+
+    def _constant(self, node: Node) -> str:
+        if node.kind == "real":
+            return f"SW_ALL({super()._constant(node)})"
+        return f"SW_ALL_INTS({-int(node.attr) if node.kind == 'bool' else int(node.attr)})"
+
+    def _entry(self, vector: Node, offset: int) -> str:
+        text = super()._entry(vector, offset)
+        return f"SW_ALL({text})" if vector.op == "table" else text
+
+    def all_finite(self, array: str, size: int) -> str:
+        """Where all entries of an array are."""
+        return f"sw_lanes_all_finite({array}, {size})"
+
+    def _product(self, rows: int, columns: int) -> tuple[str, str]:
+        return "sw_lanes_matvec", f"{rows}, {columns}"
+
+    def _write_branch(self, node: Node, depth: int) -> None:
+        """Both sides, and then the choice."""
+        index, sides = node.args[0], self._place.sides[node]
+        flag = self._named(index)
+        outs = []
+        for side, region in enumerate(sides):
+            outs.append(self._place.side(node, side))
+            self._schedule(outs[-1], region, depth)
+        for i, column in zip(self._place.outputs(node), zip(*outs, strict=True), strict=True):
+            kind = column[0].kind
+            choose = "sw_lanes_select" if kind == "real" else "sw_lanes_choose"
+            text = self._operand(column[-1], 0)
+            for side in reversed(range(len(column) - 1)):
+                test = f"(sw_ints)({flag} <= {side})" if index.kind == "int" else f"~{flag}"
+                text = f"{choose}({test}, {self._operand(column[side], 0)}, {text})"
+            self._line(depth, f"const {self.types[kind]} {self._name(node)}_{i} = {text};")
+
+
+def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
+    """The C that steps many records of a filter at once, in one precision."""
+    made, tables = program(filt, n_u, dtype), Tables(np.dtype(dtype))
+    writer = LanesWriter(made.step.graph, made.step.outputs(), tables)
+    end, said = _end(made, writer)
+    text = "".join(f"{line}\n" for line in (*writer.lines, *end))
+    used = {name.removeprefix("sw_").removeprefix("lanes_") for name in writer.used}
+    single = np.dtype(dtype) == np.float32
+    lifted = sorted(used - OWN - ({"log"} if single else set()))
+    code = [
+        f'#include "{NAME}.h"\n\n',
+        prelude({f"sw_{name}" for name in lifted}),
+        *(_lift(name) for name in lifted),
+        tables_text(tables),
+        STEP,
+        alone(text),
+        "}\n",
+        _copies(made, said),
+    ]
+    return Source(_header(made, dtype), "".join(code), made, writer.cost.operations, "lanes")
+
+
+def _end(made: Program, writer: LanesWriter) -> tuple[list[str], list[str]]:
+    """Keep the new state where it is one, and say the estimate; where each of its fields is said.
+
+    What an estimate has in common with the state is read there.
+    """
+    states = {
+        tuple(value.ravel()): field
+        for field, value in zip(made.state, made.step.state, strict=True)
+    }
+    lines, said, ok = [], [], ""
+    for field, value in zip(made.estimate, made.step.estimate, strict=True):
+        same = states.get(tuple(value.ravel()))
+        said.append(f"estimate->{field.name}" if same is None else f"state->{same.name}")
+        if field.name == "ok":
+            ok = writer.text(value.item())
+        elif same is None:
+            lines += writer.stores(place("estimate->", field), list(value.ravel()))
+    last = commit(writer, made.state, [list(value.ravel()) for value in made.step.state])
+    lines += [f"const sw_ints kept = goes & {last.test or 'goes'};"]
+    for store in last.stores:
+        name = "select" if store.kind == "real" else "choose"
+        if store.size is None:
+            new, at = store.value, store.target
+            lines.append(f"{at} = sw_lanes_{name}(kept, {new}, {at});")
+        else:
+            new, at = f"({store.value})[i]", f"{store.target}[i]"
+            lines.append(
+                f"for (int i = 0; i < {store.size}; ++i) {at} = sw_lanes_{name}(kept, {new}, {at});"
+            )
+    lines.append(f"estimate->ok = {ok} & kept;")
+    return ["    " + line for line in lines], said
+
+
+def _lift(name: str) -> str:
+    kind, result = ("sw_ints",) * 2 if name in ("quotient", "remainder") else ("sw_lanes",) * 2
+    result = "sw_ints" if name == "to_int" else result
+    lift = "SW_LIFT2" if name in BINARY else "SW_LIFT"
+    return f"{lift}(sw_lanes_{name}, {result}, sw_{name}, {kind})\n"
+
+
+def _header(made: Program, dtype: Any) -> str:
+    """The types of numbers, those of lanes, and the functions."""
+    structs = ""
+    for name, fields in (("sw_lanes_state", made.state), ("sw_lanes_estimate", made.estimate)):
+        members = [f"    {TYPES[f.kind]} {place('', f, sizes=True)};\n" for f in fields]
+        structs += f"typedef struct {{\n{''.join(members)}}} {name};\n\n"
+    return "\n".join(
+        [
+            "#ifndef SAGEWING_FILTER_H",
+            "#define SAGEWING_FILTER_H",
+            *(["#define SW_DOUBLE"] if np.dtype(dtype) == np.float64 else []),
+            declarations(made, np.dtype(dtype)),
+            '#include "lanes.h"\n',
+            structs + PROTOTYPES,
+            "#endif\n",
+        ]
+    )
+
+
+def _copies(made: Program, said: list[str]) -> str:
+    """Between the lanes and the structs of single records."""
+    load, store, say, _ = PROTOTYPES.split(";\n", 3)
+    bodies = {
+        load: [_copy(f, f"state->{f.name}", f"from->{f.name}", into=True) for f in made.state],
+        store: [_copy(f, f"state->{f.name}", f"to->{f.name}") for f in made.state],
+        say: ["(void)state;"]
+        + [_copy(f, where, f"to->{f.name}") for f, where in zip(made.estimate, said, strict=True)],
+    }
+    return "".join(
+        f"\n{head}\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+        for head, lines in bodies.items()
+    )
+
+
+def _copy(field: Field, lanes: str, number: str, into: bool = False) -> str:
+    index, loop = "", ""
+    if field.shape:
+        index, loop = "[i]", f"for (int i = 0; i < {field.size}; ++i) "
+    lane, number = f"{lanes}{index}[lane]", number + index
+    if into:
+        return f"{loop}{lane} = {f'-({number} != 0)' if field.kind == 'bool' else number};"
+    value = {"real": lane, "int": f"(int){lane}", "bool": f"{lane} != 0"}[field.kind]
+    return f"{loop}{number} = {value};"
