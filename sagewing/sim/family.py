@@ -15,12 +15,22 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.shapes import real_dtype
-from sagewing.sim.family_model import BEARING, DISTANCE, LINEAR, N_X, N_Z, Coefficients, FamilyModel
+from sagewing.sim.family_model import (
+    BEARING,
+    DISTANCE,
+    LINEAR,
+    N_X,
+    N_Z,
+    PRODUCTS,
+    Coefficients,
+    FamilyModel,
+)
 from sagewing.sim.family_systems import SYSTEMS, System, uniform
 
 KINDS = tuple(SYSTEMS)
 PADDING_DECAY = 0.5  # of a padded state in a step: it stays bounded
 NOTHING_WRONG = 0.2  # of the episodes
+LEAST_RADIAN = 0.3  # in noises: a coarser bearing says nothing
 RUNAWAY = 1e5  # times its noise; a truth beyond it has left its attractor
 
 
@@ -122,10 +132,11 @@ def _in_units(
 ) -> Drawn:
     """The system in units of a nominal noise, seen by some sensors, with its true noise."""
     k_q, k_each, k_H, k_r, k_rest = jax.random.split(k_seen, 5)
-    k_centre, k_away, k_wrong = jax.random.split(k_rest, 3)
+    k_centre, k_away, k_wrong, k_strong = jax.random.split(k_rest, 4)
     states = jnp.arange(N_X) < raw.n_x
-    # The nominal process noise, against how far a state ranges
-    decades = uniform(k_q, -3.0, -1.6) + uniform(k_each, -0.4, 0.4, N_X)
+    # The nominal process noise, against how far a state ranges: some systems are curved in that
+    strong = jnp.maximum(uniform(k_strong, -2.0, 0.9), 0.0)
+    decades = uniform(k_q, -3.0, -1.6) + strong + uniform(k_each, -0.4, 0.4, N_X)
     unit = jnp.where(states, raw.size * 10.0**decades, 1.0)
     away = 3.0 * raw.size * jax.random.normal(k_centre, (N_X,)) * jax.random.uniform(k_away)
     moving = _moving(raw, states, unit)
@@ -153,12 +164,13 @@ def _moving(raw: System, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> C
     """The coefficients of the motion, in these units and a time step of 1."""
     c, dt = raw.c, raw.dt
     A = dt * c.A * unit[None] / unit[:, None]
-    products = [unit[0] * unit[2] / unit[1], unit[0] * unit[1] / unit[2], unit[0] ** 2]
+    by_name = dict(zip("xyz", unit, strict=False))
+    products = jnp.stack([math.prod(by_name[state] for state in name) for name in PRODUCTS])
     return c._replace(
         A=jnp.where(states[:, None] & states[None], A, -PADDING_DECAY * jnp.eye(N_X)),
         W=jnp.where(states[:, None], dt * c.W / unit[:, None], 0.0),
         V=jnp.where(states[None], c.V * unit[None], 0.0),
-        p=dt * c.p * jnp.stack(products),
+        B=jnp.where(states[:, None], dt * c.B * products / unit[:, None], 0.0),
     )
 
 
@@ -175,11 +187,16 @@ def _seen(
 
     Each is of one state mostly, or of a mixture; linear mostly, or curved, or seen from a place
     that is so far `away` from the middle: a distance, or the bearing of one state and the next.
+    Some systems have a radar: distance and bearing of the same two states, often from among them.
     """
     states = jnp.arange(N_X) < raw.n_x
-    k_n, k_which, k_mix, k_mixed, k_form, k_skew, k_wave = jax.random.split(k_H, 7)
+    k_n, k_which, k_mix, k_mixed, k_form, k_skew, k_wave, k_radar = jax.random.split(k_H, 8)
+    k_radar, k_weak, k_by = jax.random.split(k_radar, 3)
+    drawn = jax.random.uniform(k_radar)
+    radar = drawn < 0.2
+    away = jnp.where(drawn < 0.1, 0.1, 1.0) * away
     n_z = jax.random.randint(k_n, (), 1, jnp.minimum(raw.n_x, N_Z) + 1)
-    n_z = jnp.where(raw.n_x > 3, jnp.maximum(n_z, 2), n_z)
+    n_z = jnp.where((raw.n_x > 3) | radar, jnp.maximum(n_z, 2), n_z)
     channels = jnp.arange(N_Z) < n_z
     order = jnp.argsort(jnp.where(states, jax.random.uniform(k_which, (N_X,)), 2.0))
     # Positions are measured before velocities
@@ -190,8 +207,13 @@ def _seen(
     mixture = jax.random.normal(k_mix, (N_Z, N_X)) * unit / raw.size
     mixed = jax.random.uniform(k_mixed, (N_Z, 1)) < 0.25
     form = jax.random.uniform(k_form, (N_Z,))
+    form = jnp.where(radar & (jnp.arange(N_Z) < 2), jnp.array([0.0, 0.2, 0.0]), form)
     far, turned = form < 0.15, (form > 0.15) & (form < 0.28)
     bearing, shown = turned[:, None], channels[:, None]
+    both = jnp.eye(N_X)[order[0]] + jnp.eye(N_X)[order[1]]
+    one = jnp.where(radar, one.at[1].set(one[0]), one)
+    next_one = jnp.where(radar, next_one.at[1].set(jnp.eye(N_X)[order[1]]), next_one)
+    mixture = jnp.where(radar, mixture.at[0].set(both * unit / raw.size), mixture)
     H = jnp.where(states, jnp.where((mixed & ~bearing) | far[:, None], mixture, one), 0.0)
     # The nominal measurement noise, against what the process noise adds in a step
     weak = kind == KINDS.index("slow")
@@ -201,6 +223,11 @@ def _seen(
     reach = jnp.sqrt(jnp.sum((H * raw.size / unit) ** 2, axis=1)) + 1.0
     distance = 1.0 + jnp.linalg.norm(away / raw.size) / math.sqrt(N_X)
     radian = distance * 10.0**-decades * (one @ (raw.size / unit))
+    # The bearings of some are so coarse that they wrap
+    coarse = 10.0 ** -uniform(k_by, 0.0, 2.0)
+    radian = jnp.where(
+        jax.random.uniform(k_weak) < 0.3, jnp.maximum(coarse * radian, LEAST_RADIAN), radian
+    )
     seen = c._replace(
         H=H,
         G=jnp.where(shown & bearing, next_one * unit / raw.size, 0.0),
@@ -228,7 +255,7 @@ def _truth(
     true = told._replace(
         A=jnp.where(states[:, None], changed(k_each[0], told.A), told.A),
         W=changed(k_each[1], told.W),
-        p=changed(k_each[2], told.p),
+        B=changed(k_each[2], told.B),
         H=changed(k_each[3], told.H, 0.3),
     )
     u = ravel_pytree(true)[0].astype(real_dtype())
@@ -244,7 +271,7 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
 
     right = chance(NOTHING_WRONG)
     # In some episodes Q alone is wrong, or R alone; in the others each may be, and more besides
-    alone, of_q = chance(0.25), chance(0.5)
+    alone, of_q = chance(0.4), chance(0.5)
     wrong_q = jnp.where(alone, of_q, chance(0.7))
     wrong_r = jnp.where(alone, ~of_q, chance(0.7))
     log_q = jnp.where(chance(0.25), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))

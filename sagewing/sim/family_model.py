@@ -3,11 +3,11 @@
 Its coefficients come in as the model's input:
 
     x+ = x + a(x + a(x) / 2)
-    a(x) = A x + W sin(V x + phi) + (0, p_1 x_1 x_3 + p_3 x_1^2 x_2, p_2 x_1 x_2, 0, 0)
+    a(x) = A x + W sin(V x + phi) + B (products of x_1, x_2 and x_3)
     z = H x + skew wave sin(H x / wave), or |H (x - c)|, or the bearing of (H, G) (x - c)
 
-so Lorenz, Chen, Thomas, Van der Pol, pendulums, linear systems, constant velocity and networks of
-sines are one compiled program. The time step is 1.
+so Lorenz, Chen, Sprott's flows, Thomas, Van der Pol, pendulums, linear systems, constant velocity
+and networks of sines are one compiled program. The time step is 1.
 """
 
 import math
@@ -21,6 +21,8 @@ from sagewing.models import Model
 from sagewing.shapes import XX, ZX, Duration, Input, X, Z
 
 N_X, N_Z = 5, 3
+# The products of the first three states, x, y and z, that a system may have
+PRODUCTS = ("xx", "yy", "zz", "xy", "xz", "yz", "xxy")
 LINEAR, DISTANCE, BEARING = 0.0, 1.0, 2.0  # forms of a sensor
 GUARD = 1e-3  # squared: so near its beacon, a distance or a bearing has no derivative
 
@@ -35,7 +37,7 @@ class Coefficients(NamedTuple):
     W: Float[Array, "n n"]
     V: Float[Array, "n n"]
     phi: Float[Array, "n"]
-    p: Float[Array, "3"]
+    B: Float[Array, "n products"]
     H: Float[Array, "m n"]
     skew: Float[Array, "m"]
     wave: Float[Array, "m"]
@@ -47,8 +49,8 @@ class Coefficients(NamedTuple):
 def none() -> Coefficients:
     """A system that stands still and is not seen."""
     x, z, xx = jnp.zeros(N_X), jnp.zeros(N_Z), jnp.zeros((N_X, N_X))
-    zx = jnp.zeros((N_Z, N_X))
-    return Coefficients(xx, xx, xx, x, jnp.zeros(3), zx, z, z + 1.0, z, zx, x)
+    zx, products = jnp.zeros((N_Z, N_X)), jnp.zeros((N_X, len(PRODUCTS)))
+    return Coefficients(xx, xx, xx, x, products, zx, z, z + 1.0, z, zx, x)
 
 
 class FamilyModel(Model):
@@ -110,21 +112,26 @@ def _product(A: Array, B: Array) -> Array:
 
 def _drift(x: X, c: Coefficients) -> X:
     linear = _applied(c.A, x) + _applied(c.W, jnp.sin(_applied(c.V, x) + c.phi))
-    x1, x2, x3, *_ = x
-    zero = jnp.zeros_like(x1)
-    products = [zero, c.p[0] * x1 * x3 + c.p[2] * x1**2 * x2, c.p[1] * x1 * x2, zero, zero]
-    return linear + jnp.stack(products)
+    return linear + _applied(c.B, _products(x))
 
 
 def _slope(x: X, c: Coefficients) -> XX:
     """The derivative of the drift."""
     linear = c.A + _product(c.W, jnp.cos(_applied(c.V, x) + c.phi)[:, None] * c.V)
-    x1, x2, x3, *_ = x
-    zero = jnp.zeros_like(x1)
-    still = jnp.stack([zero] * N_X)
-    second = [c.p[0] * x3 + 2.0 * c.p[2] * x1 * x2, c.p[2] * x1**2, c.p[0] * x1, zero, zero]
-    third = [c.p[1] * x2, c.p[1] * x1, zero, zero, zero]
-    return linear + jnp.stack([still, jnp.stack(second), jnp.stack(third), still, still])
+    return linear + _product(c.B, _products_slope(x))
+
+
+def _products(x: X) -> Float[Array, "products"]:
+    x, y, z, *_ = x
+    return jnp.stack([x * x, y * y, z * z, x * y, x * z, y * z, x * x * y])
+
+
+def _products_slope(x: X) -> Float[Array, "products n"]:
+    x, y, z, *_ = x
+    o = jnp.zeros_like(x)
+    squares = [[2.0 * x, o, o], [o, 2.0 * y, o], [o, o, 2.0 * z]]
+    rows = [*squares, [y, x, o], [z, o, x], [o, z, y], [2.0 * x * y, x * x, o]]
+    return jnp.stack([jnp.stack([*row, *[o] * (N_X - 3)]) for row in rows])
 
 
 def _distance(x: X, c: Coefficients) -> Z:

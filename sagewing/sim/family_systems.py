@@ -1,6 +1,7 @@
 """The systems of the training family, each a random draw in its own units."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.shapes import Scalar, real_dtype
-from sagewing.sim.family_model import N_X, Coefficients, none
+from sagewing.sim.family_model import N_X, PRODUCTS, Coefficients, none
 
 
 class System(NamedTuple):
@@ -34,7 +35,7 @@ def _system(
     dt: Array,
     n_x: int | Array,
     size: list[float] | Array,
-    middle: list[float] | None = None,
+    middle: list[float] | Array | None = None,
     **given: Array,
 ) -> System:
     """A system of which some coefficients are not zero."""
@@ -43,7 +44,7 @@ def _system(
         none()._replace(**wide),
         jnp.asarray(n_x),
         _widened(jnp.asarray(size, real_dtype()), (N_X,)) + (jnp.arange(N_X) >= n_x),
-        _widened(jnp.asarray(middle or [0.0], real_dtype()), (N_X,)),
+        _widened(jnp.asarray([0.0] if middle is None else middle, real_dtype()), (N_X,)),
         dt,
     )
 
@@ -56,23 +57,91 @@ def _matrix(rows: list[list[Array | float]]) -> Array:
     return jnp.stack([jnp.stack([jnp.asarray(v, real_dtype()) for v in row]) for row in rows])
 
 
+Terms = dict[str, float]  # of one equation: coefficients by what they multiply, such as "x" or "xy"
+
+
+def _coefficients(equations: Sequence[Terms], names: Sequence[str]) -> Array:
+    """Those of these terms in each equation."""
+    rows = [[terms.get(name, 0.0) for name in names] for terms in equations]
+    return jnp.array(rows, real_dtype())
+
+
 def _lorenz(key: PRNGKeyArray) -> System:
     k_dt, k_s, k_r, k_b = jax.random.split(key, 4)
     sigma, rho, beta = uniform(k_s, 8.0, 12.0), uniform(k_r, 25.0, 32.0), uniform(k_b, 2.0, 3.2)
     A = _matrix([[-sigma, sigma, 0.0], [rho, -1.0, 0.0], [0.0, 0.0, -beta]])
-    products = jnp.array([-1.0, 1.0, 0.0])
-    return _system(
-        _log_uniform(k_dt, 0.004, 0.03), 3, [8.0, 9.0, 8.0], [0.0, 0.0, 23.0], A=A, p=products
-    )
+    B = _coefficients([{}, {"xz": -1.0}, {"xy": 1.0}], PRODUCTS)
+    return _system(_log_uniform(k_dt, 0.004, 0.03), 3, [8.0, 9.0, 8.0], [0.0, 0.0, 23.0], A=A, B=B)
 
 
 def _chen(key: PRNGKeyArray) -> System:
     k_dt, k_a, k_c = jax.random.split(key, 3)
     a, c = uniform(k_a, 34.0, 37.0), uniform(k_c, 27.0, 28.5)
     A = _matrix([[-a, a, 0.0], [c - a, c, 0.0], [0.0, 0.0, -3.0]])
-    products = jnp.array([-1.0, 1.0, 0.0])
+    B = _coefficients([{}, {"xz": -1.0}, {"xy": 1.0}], PRODUCTS)
+    return _system(_log_uniform(k_dt, 0.001, 0.006), 3, [8.0, 8.0, 7.0], [0.0, 0.0, 22.0], A=A, B=B)
+
+
+class _Flow(NamedTuple):
+    """A chaotic flow of x, y and z; "1" is its constant. Its attractor: how wide, and where."""
+
+    equations: tuple[Terms, Terms, Terms]
+    size: tuple[float, float, float]
+    middle: tuple[float, float, float]
+
+
+# Some of the simplest chaotic flows there are (Sprott 1994: cases B, D, F, H, K and S)
+FLOWS = (
+    _Flow(
+        ({"yz": 1.0}, {"x": 1.0, "y": -1.0}, {"1": 1.0, "xy": -1.0}),
+        (1.26, 1.0, 1.17),
+        (0.0, 0.0, 0.0),
+    ),
+    _Flow(
+        ({"y": -1.0}, {"x": 1.0, "z": 1.0}, {"xz": 1.0, "yy": 3.0}),
+        (0.97, 0.78, 0.83),
+        (-1.21, 0.0, 1.22),
+    ),
+    _Flow(
+        ({"y": 1.0, "z": 1.0}, {"x": -1.0, "y": 0.5}, {"xx": 1.0, "z": -1.0}),
+        (0.86, 1.12, 1.02),
+        (-0.49, -0.97, 0.97),
+    ),
+    _Flow(
+        ({"y": -1.0, "zz": 1.0}, {"x": 1.0, "y": 0.5}, {"x": 1.0, "z": -1.0}),
+        (1.18, 1.28, 0.85),
+        (-0.46, 0.94, -0.45),
+    ),
+    _Flow(
+        ({"xy": 1.0, "z": -1.0}, {"x": 1.0, "y": -1.0}, {"x": 1.0, "z": 0.3}),
+        (0.96, 0.69, 1.03),
+        (-0.15, -0.15, 0.5),
+    ),
+    _Flow(
+        ({"x": -1.0, "y": -4.0}, {"x": 1.0, "zz": 1.0}, {"1": 1.0, "x": 1.0}),
+        (1.44, 0.81, 0.85),
+        (-0.99, 0.25, 0.53),
+    ),
+)
+
+
+def _sprott(key: PRNGKeyArray) -> System:
+    k_dt, k_which = jax.random.split(key)
+    which = jax.random.randint(k_which, (), 0, len(FLOWS))
+
+    def chosen(of: Callable[[_Flow], Array]) -> Array:
+        return jnp.stack([of(flow) for flow in FLOWS])[which]
+
+    constant = chosen(lambda flow: _coefficients(flow.equations, "1")[:, 0])
     return _system(
-        _log_uniform(k_dt, 0.001, 0.006), 3, [8.0, 8.0, 7.0], [0.0, 0.0, 22.0], A=A, p=products
+        _log_uniform(k_dt, 0.01, 0.1),
+        3,
+        chosen(lambda flow: jnp.array(flow.size)),
+        chosen(lambda flow: jnp.array(flow.middle)),
+        A=chosen(lambda flow: _coefficients(flow.equations, "xyz")),
+        B=chosen(lambda flow: _coefficients(flow.equations, PRODUCTS)),
+        W=jnp.diag(constant),  # times the sine of a right angle
+        phi=jnp.full(3, 0.5 * math.pi),
     )
 
 
@@ -87,9 +156,8 @@ def _van_der_pol(key: PRNGKeyArray) -> System:
     k_dt, k_mu = jax.random.split(key)
     mu = uniform(k_mu, 0.2, 2.0)
     A = _matrix([[0.0, 1.0], [-1.0, mu]])
-    return _system(
-        _log_uniform(k_dt, 0.01, 0.1), 2, [1.4, 1.4], A=A, p=jnp.array([0.0, 0.0, -1.0]) * mu
-    )
+    B = mu * _coefficients([{}, {"xxy": -1.0}], PRODUCTS)
+    return _system(_log_uniform(k_dt, 0.01, 0.1), 2, [1.4, 1.4], A=A, B=B)
 
 
 def _pendulum(key: PRNGKeyArray) -> System:
@@ -151,6 +219,7 @@ def _sines(key: PRNGKeyArray) -> System:
 SYSTEMS = {
     "lorenz": _lorenz,
     "chen": _chen,
+    "sprott": _sprott,
     "thomas": _thomas,
     "van-der-pol": _van_der_pol,
     "pendulum": _pendulum,
