@@ -126,8 +126,9 @@ def test_what_does_not_arrive_leaves_noise_and_memory_alone(policy, plain):
     before = sw.run(filt, *start, z, dt=DT).state
     gap = np.concatenate([z, np.full((7, 2), np.nan)])
     after = sw.run(filt, *start, gap, dt=DT).state
-    kept = (before.q, before.r, before.memory.of_r, before.memory.of_q)
-    now = (after.q, after.r, after.memory.of_r, after.memory.of_q)
+    kept, now = (
+        (s.q, s.r, s.memory.of_r, s.memory.of_q, s.memory.of_all) for s in (before, after)
+    )
     assert all(jax.tree.leaves(jax.tree.map(np.array_equal, kept, now)))
     assert not np.array_equal(before.x, after.x)
 
@@ -138,7 +139,7 @@ def test_a_switch_of_sensors_starts_the_memory_of_channels_anew(policy):
     filt = sw.NDRSageHusa(model, [0.1, 0.1], [[1.0], [4.0]], policy)
     z = np.random.default_rng(3).normal(size=(12, 1))
     modes = (np.arange(12) >= 10).astype(float)[:, None]
-    of_r, of_q, _ = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
+    of_r, of_q, *_ = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
     assert of_r.times.tolist() == [2.0]
     assert of_q.times.tolist() == [12.0]
 

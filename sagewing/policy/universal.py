@@ -10,6 +10,8 @@ the gain, as in the recursive prediction error method. Had every gain been large
 the estimate would lie elsewhere by that share of the `sway` psi, which follows the filter's own
 error dynamics: psi+ = psi + K (nu - H psi), then F psi+. Where innovations go with H psi, the gain
 was too small; where they go against it, too large; and their regression on it says by how much.
+A channel and a state see that regression of their own, and a state also that of all channels
+together: what one channel hardly knows, all of them may.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.errors import InputError
-from sagewing.filters.kernels import diagonal, matmul, matvec
+from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
 from sagewing.policy.layers import MLP, Linear
@@ -39,6 +41,7 @@ Rows = Shaped[Array, "..."]
 RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
 LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
 MOST_SWAY = 10.0  # standard deviations
+MOST_WHITE = 3.0  # of a whitened innovation, where all channels are regressed together
 LEAST_SWAY = 1e-4  # of the variance: a smaller square says nothing
 LARGEST = 1e15  # times the base noise that a variance counts
 LEAST = 1e-12  # whose square is still a number
@@ -46,7 +49,7 @@ TINY = 1e-30  # keeps a quotient of nothing by nothing a number
 SMALL = 0.01  # of a normalised square: less is no news
 CLIP = 8.0  # of a feature that is not bounded by itself
 LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
-MEASURED, STATE = 21, 17  # features
+MEASURED, STATE = 21, 24  # features
 STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
 RELAXATION = 0.0005  # of log q and log r toward their base in a step: without news they go back
 MOST_INFLATION = 12.0  # of log r, for a step
@@ -68,11 +71,15 @@ class Memory(NamedTuple):
 
 
 class Memories(NamedTuple):
-    """Those of channels and of states, and how a larger gain would have moved the estimate."""
+    """Those of channels and of states, and how a larger gain would have moved the estimate.
+
+    `of_all` are the running means of the regression of all channels together.
+    """
 
     of_r: Memory
     of_q: Memory
     sway: States
+    of_all: Float[Array, "values rates *batch"]
 
 
 class Network(eqx.Module):
@@ -157,14 +164,15 @@ class Universal(TrainedIn):
 
         none_r, none_q = jnp.zeros_like(r), jnp.zeros_like(q)
         of_q = Memory(None, none_q[:1], *means(q, 4))
-        return Memories(Memory(none_r, none_r, *means(r, 6)), of_q, none_q)
+        of_all = jnp.zeros((2, len(RATES), *q.shape[1:]), q.dtype)
+        return Memories(Memory(none_r, none_r, *means(r, 6)), of_q, none_q, of_all)
 
     def __call__(self, memory: Memories, seen: Seen) -> tuple[Attenuation, Memories, Measurements]:
         """Shares, factors and inflation of every channel; what did not arrive changes nothing.
 
         Training is shown the logarithm of the inflation.
         """
-        (of_r, of_q, sway), around = memory, seen.around
+        (of_r, of_q, sway, of_all), around = memory, seen.around
         if around is None:
             raise InputError(
                 "The universal policy must see the filter around it: use sw.NDRSageHusa."
@@ -177,8 +185,11 @@ class Universal(TrainedIn):
         expected = _within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
         (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected)
         inflation = jnp.minimum(jax.nn.softplus(up + CALM_INFLATION), MOST_INFLATION)
-        (d_q, step_q), of_q = self._states(of_q, seen, around, inflation, matvec(seen.K, expected))
         heard = S / (S + seen.r * (jnp.exp(inflation) - 1.0))
+        times, of_all = _together(of_all, of_q.times, seen, expected, heard)
+        (d_q, step_q), of_q = self._states(
+            of_q._replace(times=times), seen, around, inflation, matvec(seen.K, expected), of_all
+        )
         sway = jax.lax.stop_gradient(sway + matvec(seen.K, heard * (seen.nu - expected)))
         decision = Attenuation(
             q=jax.nn.sigmoid(d_q + CALM_D),
@@ -187,7 +198,7 @@ class Universal(TrainedIn):
             scale_r=_factor(STEP_R, step_r, seen.r, around.r0),
             inflate_r=jnp.exp(inflation),
         )
-        return decision, Memories(of_r, of_q, sway), inflation
+        return decision, Memories(of_r, of_q, sway, of_all), inflation
 
     def _measured(
         self, memory: Memory, seen: Seen, around: Around, expected: Measurements
@@ -222,7 +233,13 @@ class Universal(TrainedIn):
         return said, Memory(last, count, known, bank)
 
     def _states(
-        self, memory: Memory, seen: Seen, around: Around, refused: Measurements, expected: States
+        self,
+        memory: Memory,
+        seen: Seen,
+        around: Around,
+        refused: Measurements,
+        expected: States,
+        of_all: Rows,
     ) -> tuple[Said, Memory]:
         """Is a state corrected more than its q explains, and again and again the same way?"""
         q0 = around.q0 + TINY
@@ -234,7 +251,7 @@ class Universal(TrainedIn):
         pull = seen.K**2 * diagonal(seen.S)[None]
         of_outliers = matvec(pull, refused) / (matvec(pull, jnp.ones_like(refused)) + TINY)
         heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
-        times = memory.times + heard[:1]
+        times = memory.times
         count = jnp.broadcast_to(times, x.shape)
         values = [
             jnp.minimum(x**2, LARGEST_SQUARE * s),
@@ -243,17 +260,22 @@ class Universal(TrainedIn):
         ]
         known = _averaged(memory.means, values, count, heard)
         squares, predicted, cross, own = known
+        changed = 0.5 * jnp.log((seen.q + TINY) / q0)
+        corrected = moved / (around.P + TINY)
+        usual = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
         y = [
             _clipped(jnp.log(x**2 / s + SMALL)),
             values[2] / (jnp.abs(values[2]) + s),
             *_contrast(squares, predicted),
             *_slopes(cross, own, squares, s),
-            _clipped(0.5 * jnp.log((seen.q + TINY) / q0)),
+            _clipped(changed),
             _clipped(0.5 * jnp.log((seen.q + TINY) / (jnp.maximum(around.FPF, 0.0) + TINY))),
             _clipped(0.5 * jnp.log(moved / (seen.q + TINY))),
-            _clipped(0.5 * jnp.log(moved / (around.P + TINY))),
+            _clipped(0.5 * jnp.log(corrected)),
             jnp.minimum(of_outliers, CLIP),
             _youth(count),
+            *(jnp.broadcast_to(a, x.shape) for a in _evidence(of_all, times[0])),
+            _clipped(changed - usual),
         ]
         said, bank = self.state(_observed(y), memory.bank, count, heard)
         return said, Memory(None, times, known, bank)
@@ -286,6 +308,28 @@ def _averaged(
     share = _share(jnp.asarray(RATES, count.dtype), count, heard)
     new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
     return jax.lax.stop_gradient(jnp.stack(new))
+
+
+def _together(
+    means: Rows, times: Channels, seen: Seen, expected: Measurements, heard: Measurements
+) -> tuple[Channels, Rows]:
+    """One more time that anything arrived, and the regression of all that did on the sway."""
+    white = jnp.clip(seen.white, -MOST_WHITE, MOST_WHITE)
+    by_gain = whiten(seen.L, jnp.where(seen.arrived, expected, 0.0))
+    any_arrived = jnp.any(seen.arrived, axis=0)
+    times = times + any_arrived
+    share = _share(jnp.asarray(RATES, means.dtype), times[0], any_arrived)
+    values = [jnp.sum(heard * a * by_gain, axis=0) for a in (white, by_gain)]
+    new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
+    return times, jax.lax.stop_gradient(jnp.stack(new))
+
+
+def _evidence(means: Rows, times: Rows) -> list[Rows]:
+    """At each rate: by how much the gain is wrong, and how sure that is; between -1 and 1."""
+    cross, own = means[0], means[1] + LEAST_SWAY
+    share = _share(jnp.asarray(RATES, means.dtype), times, jnp.ones_like(times, bool))
+    sure = cross / jnp.sqrt(own * share)
+    return [*(cross / (jnp.abs(cross) + own)), *(sure / (2.0 + jnp.abs(sure)))]
 
 
 def _squares(x: Channels, last: Channels, variance: Channels) -> tuple[Channels, Channels]:
