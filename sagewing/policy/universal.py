@@ -49,7 +49,7 @@ TINY = 1e-30  # keeps a quotient of nothing by nothing a number
 SMALL = 0.01  # of a normalised square: less is no news
 CLIP = 8.0  # of a feature that is not bounded by itself
 LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
-MEASURED, STATE = 21, 24  # features
+MEASURED, STATE, COMMON = 21, 18, 6  # features; those that all states have in common
 STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
 RELAXATION = 0.0005  # of log q and log r toward their base in a step: without news they go back
 MOST_INFLATION = 12.0  # of log r, for a step
@@ -86,17 +86,28 @@ class Network(eqx.Module):
     """The network of one kind of channel.
 
     Features feed a bank of running means, each with a rate that it learns; features and means
-    together are judged by a few layers.
+    together are judged by a few layers. What all channels have in common goes to both, and is
+    weighed once.
     """
 
     encoder: Linear
     log_rates: Float[Array, "bank"]
     head: MLP
+    common: Float[Array, "bank_and_hidden n_common"] | None
 
     def __init__(
-        self, n_in: int, bank: int, hidden: tuple[int, ...], n_out: int, *, key: PRNGKeyArray
+        self,
+        n_in: int,
+        bank: int,
+        hidden: tuple[int, ...],
+        n_out: int,
+        n_common: int = 0,
+        *,
+        key: PRNGKeyArray,
     ):
-        k_enc, k_head = jax.random.split(key)
+        k_enc, k_head, k_common = jax.random.split(key, 3)
+        both = Linear(n_common, bank + hidden[0], key=k_common) if n_common else None
+        self.common = None if both is None else both.W
         self.encoder = Linear(n_in, bank, key=k_enc)
         self.log_rates = jnp.log(jnp.geomspace(0.5, 0.005, bank))
         head = MLP([n_in + bank, *hidden, n_out], final_relu=False, key=k_head)
@@ -104,21 +115,33 @@ class Network(eqx.Module):
         silent = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
         self.head = eqx.tree_at(lambda h: h.layers[-1], head, silent)
 
-    def __call__(self, y: Table, bank: Banks, count: Channels, heard: Heard) -> tuple[Said, Banks]:
+    def __call__(
+        self, y: Table, bank: Banks, count: Channels, heard: Heard, common: Rows | None = None
+    ) -> tuple[Said, Banks]:
         """What the head says, and the next bank."""
+        more = None if self.common is None or common is None else self.common @ common
         if y.ndim == 2:  # one record: channel by channel, which is what makes good C
-            each = [self._judge(*one) for one in zip(y.T, bank, count, heard, strict=True)]
+            each = [self._judge(*one, more) for one in zip(y.T, bank, count, heard, strict=True)]
             said, bank = (jnp.stack(column) for column in zip(*each, strict=True))
             return said.T, bank
+        if more is not None:
+            more = jnp.broadcast_to(more[:, None], (more.shape[0], *y.shape[1:]))
+            more = more.reshape((more.shape[0], -1))
         flat = [a.reshape((a.shape[0], -1)) for a in (y, jnp.swapaxes(bank, 0, 1))]
-        said, new = self._judge(flat[0], flat[1], count.reshape(-1), heard.reshape(-1))
+        said, new = self._judge(flat[0], flat[1], count.reshape(-1), heard.reshape(-1), more)
         new = new.reshape((new.shape[0], *y.shape[1:]))
         return said.reshape((said.shape[0], *y.shape[1:])), jnp.swapaxes(new, 0, 1)
 
-    def _judge(self, y: Rows, bank: Rows, count: Rows, heard: Rows) -> tuple[Rows, Rows]:
-        rates = jnp.exp(self.log_rates)
-        bank = bank + _share(rates, count, heard) * (jax.nn.relu(self.encoder(y)) - bank)
-        return self.head(jnp.concatenate([y, bank])), bank
+    def _judge(
+        self, y: Rows, bank: Rows, count: Rows, heard: Rows, more: Rows | None
+    ) -> tuple[Rows, Rows]:
+        """What one kind of channel says; `more` is added to what the encoder and the head hear."""
+        fresh = self.encoder(y)
+        if more is not None:
+            fresh, more = fresh + more[: len(bank)], more[len(bank) :]
+        share = _share(jnp.exp(self.log_rates), count, heard)
+        bank = bank + share * (jax.nn.relu(fresh) - bank)
+        return self.head(jnp.concatenate([y, bank]), more), bank
 
 
 class Universal(TrainedIn):
@@ -153,7 +176,7 @@ class Universal(TrainedIn):
         self.bank = bank
         self.hidden = hidden
         self.measured = Network(MEASURED, bank, hidden, 3, key=k_measured)
-        self.state = Network(STATE, bank, hidden, 2, key=k_state)
+        self.state = Network(STATE, bank, hidden, 2, COMMON, key=k_state)
 
     def init(self, q: States, r: Measurements) -> Memories:
         """Nothing seen yet."""
@@ -274,10 +297,10 @@ class Universal(TrainedIn):
             _clipped(0.5 * jnp.log(corrected)),
             jnp.minimum(of_outliers, CLIP),
             _youth(count),
-            *(jnp.broadcast_to(a, x.shape) for a in _evidence(of_all, times[0])),
             _clipped(changed - usual),
         ]
-        said, bank = self.state(_observed(y), memory.bank, count, heard)
+        common = _observed(_evidence(of_all, times[0]))
+        said, bank = self.state(_observed(y), memory.bank, count, heard, common)
         return said, Memory(None, times, known, bank)
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
@@ -378,6 +401,6 @@ def _clipped(a: Rows) -> Rows:
     return jnp.clip(a, -CLIP, CLIP)
 
 
-def _observed(y: Sequence[Channels]) -> Table:
+def _observed(y: Sequence[Rows]) -> Rows:
     """The features: what a descent does not go back through."""
     return jax.lax.stop_gradient(jnp.stack(y))
