@@ -25,6 +25,8 @@ SYSTEMS = {
     "orbit": "orbit",
     "vehicle": "vehicle",
     "neuron": "neuron",
+    "rod": "rod",
+    "arm": "arm",
 }
 TITLE = "Error over the oracle's, geometric mean over runs (1 is as good as knowing the noise)"
 
