@@ -126,9 +126,7 @@ def test_what_does_not_arrive_leaves_noise_and_memory_alone(policy, plain):
     before = sw.run(filt, *start, z, dt=DT).state
     gap = np.concatenate([z, np.full((7, 2), np.nan)])
     after = sw.run(filt, *start, gap, dt=DT).state
-    kept, now = (
-        (s.q, s.r, s.memory.of_r, s.memory.of_q, s.memory.of_all) for s in (before, after)
-    )
+    kept, now = ((s.q, s.r, s.memory.of_r, s.memory.of_q, s.memory.of_all) for s in (before, after))
     assert all(jax.tree.leaves(jax.tree.map(np.array_equal, kept, now)))
     assert not np.array_equal(before.x, after.x)
 

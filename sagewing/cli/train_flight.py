@@ -109,15 +109,14 @@ class TrainFlight:
         console.at_least_one(self, "seeds")
         console.at_least_one(recipe, "epochs", "batch", "shortest", "longest")
         console.check_places(self.out, self.json)
-        ours = self.filter != "ndr-paper"
-        if not ours and (self.nominal is not None or not self.learn_nominal):
+        if not self._ours and (self.nominal is not None or not self.learn_nominal):
             raise InputError("--nominal and --no-learn-nominal do not go with --filter ndr-paper.")
         data = dataset(self.data)
         setup = self._setup(recipe, data)
         if self.nominal is not None:
             setup = replace(setup, **_begun(Noise.load(self.nominal), str(self.nominal)))
         seeds = list(range(self.seed, self.seed + self.seeds))
-        if own and self.nominal is None and ours:
+        if own and self.nominal is None and self._ours:
             setup = replace(setup, **self._tuned(setup, data))
         policies = fit(
             "train flight",
@@ -128,11 +127,16 @@ class TrainFlight:
             self.out,
             self.json,
         )
-        if own and ours:
+        if own and self._ours:
             noise = Noise(setup.nominal_q, setup.nominal_r)
             for seed, policy in zip(seeds, policies, strict=True):
                 learned, folder = {BASELINE: noise, self.filter: policy}, self.out / f"seed-{seed}"
                 judge(data, setup, recipe.noise, learned, folder)
+
+    @property
+    def _ours(self) -> bool:
+        """Whether it is one of our filters, around tuned noise; the paper's has its own recipe."""
+        return self.filter != "ndr-paper"
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
         """An EKF's noise for these flights, beside the policies; that of a resumed one is there."""
@@ -149,7 +153,6 @@ class TrainFlight:
 
     def _setup(self, recipe: Recipe, data: Dataset) -> FlightTraining:
         longest = min(recipe.longest, *(len(f.t) - 1 for f in data.train))
-        ours = self.filter != "ndr-paper"
         return FlightTraining(
             filter=self.filter,
             vehicle=data.vehicle,
@@ -165,10 +168,10 @@ class TrainFlight:
                 attitude_outlier_probability=share("attitude-outliers", self.attitude_outliers),
             ),
             aux_weight=recipe.aux_weight,
-            window_loss=self.window_loss or ("root" if ours else "squared"),
+            window_loss=self.window_loss or ("root" if self._ours else "squared"),
             bounds=self.bounds,
-            gain_noise=self.gain_noise or ("posterior" if ours else "prior"),
-            gate=GATE if self.gate is None and ours else self.gate,
+            gain_noise=self.gain_noise or ("posterior" if self._ours else "prior"),
+            gate=GATE if self.gate is None and self._ours else self.gate,
             learn_nominal=self.learn_nominal,
         )
 

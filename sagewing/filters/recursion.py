@@ -142,7 +142,7 @@ def _normalizing(model: Model, x: States) -> Float[Array, "k k *batch"]:
     def of_own(part: Array, x: X) -> Array:
         return model.normalize(x.at[own].set(part))[own]
 
-    return per_sample(lambda x: jax.jacfwd(of_own)(x[own], x), x)
+    return jacobian(lambda part, x: None, of_own, x[own], x)
 
 
 def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[Values, Values]:

@@ -15,22 +15,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.shapes import real_dtype
-from sagewing.sim.family_model import (
-    BEARING,
-    DISTANCE,
-    LINEAR,
-    N_X,
-    N_Z,
-    PRODUCTS,
-    Coefficients,
-    FamilyModel,
-)
+from sagewing.sim.family_model import N_X, N_Z, PRODUCTS, Coefficients, FamilyModel
+from sagewing.sim.family_sensors import seen
 from sagewing.sim.family_systems import SYSTEMS, System, uniform
 
 KINDS = tuple(SYSTEMS)
 PADDING_DECAY = 0.5  # of a padded state in a step: it stays bounded
 NOTHING_WRONG = 0.2  # of the episodes
-LEAST_RADIAN = 0.3  # in noises: a coarser bearing says nothing
 RUNAWAY = 1e5  # times its noise; a truth beyond it has left its attractor
 
 
@@ -140,7 +131,7 @@ def _in_units(
     unit = jnp.where(states, raw.size * 10.0**decades, 1.0)
     away = 3.0 * raw.size * jax.random.normal(k_centre, (N_X,)) * jax.random.uniform(k_away)
     moving = _moving(raw, states, unit)
-    made, channels = _seen(moving, raw, kind, unit, away, k_H, k_r)
+    made, channels = seen(moving, raw, unit, away, k_H, k_r)
     noise, right = _noise(k_noise, states)
     k_wrong, k_truth = jax.random.split(k_wrong)
     wrong = (jax.random.uniform(k_wrong) < wrong_models) & ~right
@@ -172,71 +163,6 @@ def _moving(raw: System, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> C
         V=jnp.where(states[None], c.V * unit[None], 0.0),
         B=jnp.where(states[:, None], dt * c.B * products / unit[:, None], 0.0),
     )
-
-
-def _seen(
-    c: Coefficients,
-    raw: System,
-    kind: Array,
-    unit: Float[Array, "n"],
-    away: Float[Array, "n"],
-    k_H: PRNGKeyArray,
-    k_r: PRNGKeyArray,
-) -> tuple[Coefficients, Bool[Array, "m"]]:
-    """The system with sensors, and which of them it has.
-
-    Each is of one state mostly, or of a mixture; linear mostly, or curved, or seen from a place
-    that is so far `away` from the middle: a distance, or the bearing of one state and the next.
-    Some systems have a radar: distance and bearing of the same two states, often from among them.
-    """
-    states = jnp.arange(N_X) < raw.n_x
-    k_n, k_which, k_mix, k_mixed, k_form, k_skew, k_wave, k_radar = jax.random.split(k_H, 8)
-    k_radar, k_weak, k_by = jax.random.split(k_radar, 3)
-    drawn = jax.random.uniform(k_radar)
-    radar = drawn < 0.2
-    away = jnp.where(drawn < 0.1, 0.1, 1.0) * away
-    n_z = jax.random.randint(k_n, (), 1, jnp.minimum(raw.n_x, N_Z) + 1)
-    n_z = jnp.where((raw.n_x > 3) | radar, jnp.maximum(n_z, 2), n_z)
-    channels = jnp.arange(N_Z) < n_z
-    order = jnp.argsort(jnp.where(states, jax.random.uniform(k_which, (N_X,)), 2.0))
-    # Positions are measured before velocities
-    places = jnp.where(raw.n_x > 3, jnp.array([0, 2, 1, 3, 4]), jnp.arange(N_X))
-    order = jnp.where(kind == KINDS.index("velocity"), places, order)
-    one = jnp.eye(N_X)[order[:N_Z]]
-    next_one = jnp.eye(N_X)[jnp.where(jnp.arange(N_Z) + 1 < raw.n_x, order[1 : N_Z + 1], order[0])]
-    mixture = jax.random.normal(k_mix, (N_Z, N_X)) * unit / raw.size
-    mixed = jax.random.uniform(k_mixed, (N_Z, 1)) < 0.25
-    form = jax.random.uniform(k_form, (N_Z,))
-    form = jnp.where(radar & (jnp.arange(N_Z) < 2), jnp.array([0.0, 0.2, 0.0]), form)
-    far, turned = form < 0.15, (form > 0.15) & (form < 0.28)
-    bearing, shown = turned[:, None], channels[:, None]
-    both = jnp.eye(N_X)[order[0]] + jnp.eye(N_X)[order[1]]
-    one = jnp.where(radar, one.at[1].set(one[0]), one)
-    next_one = jnp.where(radar, next_one.at[1].set(jnp.eye(N_X)[order[1]]), next_one)
-    mixture = jnp.where(radar, mixture.at[0].set(both * unit / raw.size), mixture)
-    H = jnp.where(states, jnp.where((mixed & ~bearing) | far[:, None], mixture, one), 0.0)
-    # The nominal measurement noise, against what the process noise adds in a step
-    weak = kind == KINDS.index("slow")
-    decades = uniform(k_r, 0.0, 1.6, N_Z) + jnp.where(weak, 0.5, 0.0)
-    linear = H / (jnp.sqrt(jnp.sum(H**2, axis=1)) * 10.0**decades + 1e-9)[:, None]
-    H = jnp.where(shown, jnp.where(bearing, H * unit / raw.size, linear), 0.0)
-    reach = jnp.sqrt(jnp.sum((H * raw.size / unit) ** 2, axis=1)) + 1.0
-    distance = 1.0 + jnp.linalg.norm(away / raw.size) / math.sqrt(N_X)
-    radian = distance * 10.0**-decades * (one @ (raw.size / unit))
-    # The bearings of some are so coarse that they wrap
-    coarse = 10.0 ** -uniform(k_by, 0.0, 2.0)
-    radian = jnp.where(
-        jax.random.uniform(k_weak) < 0.3, jnp.maximum(coarse * radian, LEAST_RADIAN), radian
-    )
-    seen = c._replace(
-        H=H,
-        G=jnp.where(shown & bearing, next_one * unit / raw.size, 0.0),
-        skew=jnp.where(form > 0.7, uniform(k_skew, -0.7, 0.7, N_Z), 0.0),
-        wave=jnp.where(turned, radian, reach * 10.0 ** uniform(k_wave, -0.3, 0.5, N_Z)),
-        form=jnp.where(far, DISTANCE, jnp.where(turned, BEARING, LINEAR)),
-        centre=(raw.middle + away) / unit * states,
-    )
-    return seen, channels
 
 
 def _truth(

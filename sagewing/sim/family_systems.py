@@ -6,20 +6,26 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.family_model import N_X, PRODUCTS, Coefficients, none
 
 
 class System(NamedTuple):
-    """A system in its own units: coefficients, how far its states range and around what."""
+    """A system in its own units: coefficients, how far its states range and around what.
+
+    `order` is that in which its states are measured, or -1 where any will do; a `weak` one is
+    measured less well than the others.
+    """
 
     c: Coefficients
     n_x: Array
     size: Float[Array, "n"]
     middle: Float[Array, "n"]
     dt: Scalar
+    order: Int[Array, "n"]
+    weak: Bool[Array, ""]
 
 
 def uniform(key: PRNGKeyArray, low: float, high: float, size: int | None = None) -> Array:
@@ -46,6 +52,8 @@ def _system(
         _widened(jnp.asarray(size, real_dtype()), (N_X,)) + (jnp.arange(N_X) >= n_x),
         _widened(jnp.asarray([0.0] if middle is None else middle, real_dtype()), (N_X,)),
         dt,
+        jnp.full(N_X, -1),
+        jnp.asarray(False),
     )
 
 
@@ -204,7 +212,9 @@ def _velocity(key: PRNGKeyArray) -> System:
     )
     v, a = _log_uniform(k_v, 0.1, 1.0), _log_uniform(k_a, 0.03, 0.3)
     size = jnp.stack([jnp.ones(()), v, jnp.where(n_x == 3, a, 1.0), v, a])
-    return _system(_log_uniform(k_dt, 0.03, 0.5), n_x, size, A=A)
+    # Positions are measured before velocities
+    order = jnp.where(n_x > 3, jnp.array([0, 2, 1, 3, 4]), jnp.arange(N_X))
+    return _system(_log_uniform(k_dt, 0.03, 0.5), n_x, size, A=A)._replace(order=order)
 
 
 def _sines(key: PRNGKeyArray) -> System:
@@ -224,7 +234,7 @@ SYSTEMS = {
     "van-der-pol": _van_der_pol,
     "pendulum": _pendulum,
     "linear": lambda key: _linear(key, (-2.0, 0.3), (-1.0, 0.3)),
-    "slow": lambda key: _linear(key, (-4.0, -1.5), (-2.5, -0.5)),
+    "slow": lambda key: _linear(key, (-4.0, -1.5), (-2.5, -0.5))._replace(weak=jnp.asarray(True)),
     "velocity": _velocity,
     "sines": _sines,
 }
