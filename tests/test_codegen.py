@@ -67,6 +67,24 @@ class Engine(sw.Model):
         return x[:1] + 0.1 * jnp.roll(x, 1)[:1]
 
 
+class Clockwork(sw.Model):
+    """Flags that are put in order, whole numbers with signs that overflow, one of three cogs."""
+
+    def transition(self, x, u, dt):
+        flags = x > jnp.array([0.2, 0.0])
+        first, any_of_them = jnp.argmax(flags), jnp.maximum(flags[0], flags[1])
+        whole = jnp.round(10.0 * x).astype(jnp.int32)
+        turns = jnp.abs(whole[0]) + 2 * jnp.sign(whole[1]) + 1
+        wild = (whole[0] * jnp.int32(1103515245) + jnp.int32(12345)) % 7
+        cogs = (lambda v: 0.9 * v, lambda v: v - 0.1, lambda v: jnp.sin(v))
+        moved = jax.lax.switch(turns % 3, cogs, x)
+        push = 0.1 * first + 0.2 * any_of_them + 0.3 * (flags[0] < flags[1]) + 0.01 * wild
+        return moved + dt * (push + 0.1 * turns)
+
+    def observe(self, x, u):
+        return x[:1] + 0.1 * jnp.min(x > 0.0)
+
+
 QUADROTOR = sw.models.Switched(
     (sw.models.QuadrotorKinematic(jacobian="euler"), sw.models.QuadrotorDynamic()),
     inputs=((0, 6), (6, 10)),
@@ -77,6 +95,7 @@ SYSTEMS = {
     "rossler": (sw.models.Rossler(), [4.0, 1.0, 0.5], 0.1, [0.01] * 3, [0.5, 0.1]),
     "pendulum": (Pendulum(), [0.5, 0.1], 0.1, [1e-3] * 2, [0.1, 0.1]),
     "engine": (Engine(), [0.3, 0.1], 0.3, [1e-3] * 2, [0.1]),
+    "clockwork": (Clockwork(), [0.3, 0.1], 0.3, [1e-3] * 2, [0.1]),
     "radar": (Radar(), [-9.0, 0.1, 1.0, -0.5, 0.3], 0.3, [1e-3] * 5, [0.1, 0.01, 0.1]),
     "quadrotor": (
         QUADROTOR,
@@ -119,6 +138,8 @@ def build(system, name):
         policy = sw.Policy(sw.Architecture(n_x, n_z), key=jax.random.key(1))
         noise = "posterior" if name == "ndr-posterior" else "prior"
         return sw.NDRSageHusa(model, Q0, R0, policy, gain_noise=noise)
+    if name == "universal":
+        return sw.NDRSageHusa(model, Q0, R0, sw.Policy.pretrained(name))
     if name in NETWORKS:
         network = sw.Network(name, n_x, n_z, 20, key=jax.random.key(2))
         return NETWORKS[name](model, Q0, R0, network)
@@ -142,6 +163,7 @@ CASES = [
     *((system, name) for system in ("pendulum", "radar") for name in ("ekf", "ndr")),
     ("rossler", "sage-husa"),
     ("engine", "ekf"),
+    ("clockwork", "ekf"),
     ("quadrotor", "ndr-posterior"),
 ]
 
@@ -203,9 +225,11 @@ def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
     ("system", "name", "dtype"),
     [
         *(("lorenz", name, np.float64) for name in EVERY if name != "ndr"),
-        *((system, "ekf", np.float64) for system in ("pendulum", "engine", "radar")),
+        *((system, "ekf", np.float64) for system in ("pendulum", "engine", "clockwork", "radar")),
         ("quadrotor", "gated", np.float64),
+        ("lorenz", "universal", np.float64),
         ("lorenz", "sage-husa", np.float32),
+        ("clockwork", "ekf", np.float32),
         ("radar", "ndr", np.float32),
     ],
 )

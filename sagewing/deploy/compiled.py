@@ -39,7 +39,7 @@ class CompiledFilter:
             raise NotInC("The package cffi, which calls C, is not installed.") from None
         real = np.dtype(dtype).type
         made = lanes(filt, n_u, real) if many else source(filt, n_u, dtype=real)
-        self.n_u, self.dtype, self.many = n_u, np.dtype(dtype), many
+        self.n_u, self.dtype = n_u, np.dtype(dtype)
         self.program = made.program
         self.ffi: Any = FFI()
         self.ffi.cdef(declarations(made.program, self.dtype))

@@ -65,7 +65,6 @@ class Writer:
     """
 
     types = C_TYPE
-    unsigned = "unsigned"
 
     def __init__(self, graph: Graph, outputs: Sequence[Node], tables: Tables):
         self.lines: list[str] = []
@@ -132,11 +131,14 @@ class Writer:
             return self._extreme(node)
         if node.kind == "int" and op in ("add", "sub", "mul"):
             a, b = (self._operand(arg, 9) for arg in node.args)
-            sign = {"add": "+", "sub": "-", "mul": "*"}[op]  # unsigned numbers may overflow
-            return f"({self.types['int']})(({self.unsigned}){a} {sign} ({self.unsigned}){b})", 8
+            return self._whole({"add": "+", "sub": "-", "mul": "*"}[op], a, b)
         text, own, needed = self._written(node)
         operands = [self._operand(a, n) for a, n in zip(node.args, needed, strict=True)]
         return text.format(*operands), own
+
+    def _whole(self, sign: str, a: str, b: str) -> tuple[str, int]:
+        """An operation on whole numbers; those without a sign may overflow."""
+        return f"(int)((unsigned){a} {sign} (unsigned){b})", 8
 
     def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
         """An operation's text, how tightly it binds, and how tightly its operands must."""

@@ -11,6 +11,9 @@ import numpy as np
 
 from sagewing.deploy.operations import COMMUTATIVE, OPERATIONS, Kind
 
+# How flags are put in order
+ORDER_OF_FLAGS = {"max": "or", "min": "and", "lt": "and", "gt": "and", "le": "or", "ge": "or"}
+
 
 class Node:
     """One number (`op` an operation, "const" or "elem"), a vector, or a branch.
@@ -56,6 +59,10 @@ class Graph:
         """The operation on these numbers, or the simpler node that it comes down to."""
         if all(a.op == "const" for a in args):
             return self._fold(op, args)
+        if args[0].kind == "bool" and op in ORDER_OF_FLAGS:
+            return self._of_flags(op, *args)
+        if args[0].kind == "int" and op in ("abs", "sign"):
+            return self._of_whole(op, args[0])
         simple = self._simplify(op, args)
         if simple is not None:
             return simple
@@ -103,6 +110,20 @@ class Graph:
             node = self._known[key] = Node(len(self.nodes), op, args, attr, kind)
             self.nodes.append(node)
         return node
+
+    def _of_flags(self, op: str, a: Node, b: Node) -> Node:
+        """The order of flags, by logic alone: what stands for "true" may be any number."""
+        without = {"lt": 0, "le": 0, "gt": 1, "ge": 1}
+        flags = [self.apply("not", f) if without.get(op) == i else f for i, f in enumerate((a, b))]
+        return self.apply(ORDER_OF_FLAGS[op], *flags)
+
+    def _of_whole(self, op: str, a: Node) -> Node:
+        """The size or the sign of a whole number is one, too."""
+        if op == "abs":
+            return self.apply("max", a, self.apply("neg", a))
+        zero, one, less = (self.constant(n) for n in (0, 1, -1))
+        below = self.apply("select", self.apply("lt", a, zero), less, zero)
+        return self.apply("select", self.apply("gt", a, zero), one, below)
 
     def _fold(self, op: str, args: tuple[Node, ...]) -> Node:
         if op == "to_int":

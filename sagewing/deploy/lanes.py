@@ -20,8 +20,10 @@ from sagewing.deploy.program import Field, Program, program
 
 TYPES: dict[Kind, str] = {"real": "sw_lanes", "int": "sw_ints", "bool": "sw_ints"}
 # What stands in lanes.h; other functions are lifted from those of numbers.
-OWN = {"fabs", "max", "min", "select", "choose", "finite", "of_flags", "of_ints", "matvec"}
-OWN |= {"all_finite"}
+OWN = {
+    *("fabs", "max", "min", "select", "choose", "finite", "all_finite"),
+    *("of_flags", "of_ints", "matvec"),
+}
 BINARY = {"atan2", "pow", "fmod", "quotient", "remainder"}
 CHOICE = "sw_lanes_select({0}, {1}, {2})"
 STEP = """
@@ -52,7 +54,9 @@ class LanesWriter(Writer):
     """Statements about vectors of records."""
 
     types = TYPES
-    unsigned = "sw_uints"
+
+    def _whole(self, sign: str, a: str, b: str) -> tuple[str, int]:
+        return f"SW_WHOLE((sw_uints){a} {sign} (sw_uints){b})", TIGHT
 
     def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
         """Comparisons and choices are those of bits; all else is as with numbers."""
@@ -73,10 +77,8 @@ class LanesWriter(Writer):
         text, own, needed = super()._written(node)
         if "real" in (OPERATIONS[op].kind, *(a.kind for a in node.args)):
             # C turns whole numbers among real ones into such by itself, but not vectors of them
-            places = [
-                f"{{{i}}}" if a.kind == "real" else f"sw_lanes_of_ints({{{i}}})"
-                for i, a in enumerate(node.args)
-            ]
+            made = {"real": "{}", "int": "sw_lanes_of_ints({})", "bool": "sw_lanes_of_flags({})"}
+            places = [made[a.kind].format(f"{{{i}}}") for i, a in enumerate(node.args)]
             text = text.format(*places)
         if BINDING.get(op) is COMPARED:
             return f"(sw_ints)({text})", TIGHT, needed
@@ -158,14 +160,18 @@ def _end(made: Program, writer: LanesWriter) -> tuple[list[str], list[str]]:
     }
     lines, said, ok = [], [], ""
     for field, value in zip(made.estimate, made.step.estimate, strict=True):
-        same = states.get(tuple(value.ravel()))
+        same = None if field.name == "ok" else states.get(tuple(value.ravel()))
         said.append(f"estimate->{field.name}" if same is None else f"state->{same.name}")
         if field.name == "ok":
             ok = writer.text(value.item())
         elif same is None:
             lines += writer.stores(place("estimate->", field), list(value.ravel()))
     last = commit(writer, made.state, [list(value.ravel()) for value in made.step.state])
-    lines += [f"const sw_ints kept = goes & {last.test or 'goes'};"]
+    # What is written here may stand on the old state, which the commit replaces
+    lines += [
+        f"const sw_ints ok = {ok};",
+        f"const sw_ints kept = goes & {last.test or 'goes'};",
+    ]
     for store in last.stores:
         name = "select" if store.kind == "real" else "choose"
         if store.size is None:
@@ -176,13 +182,13 @@ def _end(made: Program, writer: LanesWriter) -> tuple[list[str], list[str]]:
             lines.append(
                 f"for (int i = 0; i < {store.size}; ++i) {at} = sw_lanes_{name}(kept, {new}, {at});"
             )
-    lines.append(f"estimate->ok = {ok} & kept;")
+    lines.append("estimate->ok = ok & kept;")
     return ["    " + line for line in lines], said
 
 
 def _lift(name: str) -> str:
-    kind, result = ("sw_ints",) * 2 if name in ("quotient", "remainder") else ("sw_lanes",) * 2
-    result = "sw_ints" if name == "to_int" else result
+    kind = "sw_ints" if name in ("quotient", "remainder") else "sw_lanes"
+    result = "sw_ints" if name == "to_int" else kind
     lift = "SW_LIFT2" if name in BINARY else "SW_LIFT"
     return f"{lift}(sw_lanes_{name}, {result}, sw_{name}, {kind})\n"
 

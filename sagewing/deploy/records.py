@@ -1,5 +1,6 @@
 """Whole records on JAX or on C: `sw.run` and `sw.run_from`."""
 
+import contextlib
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,6 @@ RunBackend = Literal["jax", "c"]
 # So many pieces for each core: a core that another program disturbs does fewer.
 PIECES = 8
 MANY = 4  # from so many records on, several are run at once, in the lanes of vectors
-TOGETHER = 16  # as many records as a vector has lanes, at most
 
 
 def run(
@@ -80,10 +80,18 @@ def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
         raise InputError('backend="c" knows no transformation of JAX; use backend="jax" there.')
     n_u = 0 if record.u is None else record.u.shape[-1]
     try:
-        made = compiled(filt, n_u, real_dtype(), many=math.prod(record.batch) >= MANY)
+        made = _compiled(filt, n_u, math.prod(record.batch) >= MANY)
     except NotInC as error:
         raise InputError(str(error)) from None
     return run_compiled(made, state, record)
+
+
+def _compiled(filt: Any, n_u: int, many: bool) -> CompiledFilter:
+    """For many records at once, where the compiler knows vectors; else one after the other."""
+    if many:
+        with contextlib.suppress(NotInC):
+            return compiled(filt, n_u, real_dtype(), many=True)
+    return compiled(filt, n_u, real_dtype())
 
 
 def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Result:
@@ -114,7 +122,7 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
         setattr(arguments, name, ffi.cast(kind, array.ctypes.data))
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    together = TOGETHER if made.many else 1
+    together = made.library.sw_records_together()
     cuts = np.ceil(np.linspace(0, B, (cores or 1) * PIECES + 1) / together) * together
     cuts = np.unique(np.minimum(cuts, B)).astype(int).tolist()
     run_piece = made.library.sw_records_run

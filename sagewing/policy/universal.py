@@ -41,7 +41,7 @@ Rows = Shaped[Array, "..."]
 RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
 LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
 MOST_SWAY = 10.0  # standard deviations
-MOST_WHITE = 3.0  # of a whitened innovation, where all channels are regressed together
+MOST_TOGETHER = 3.0  # standard deviations of an innovation, in the regression of all channels
 LEAST_SWAY = 1e-4  # of the variance: a smaller square says nothing
 LARGEST = 1e15  # times the base noise that a variance counts
 LEAST = 1e-12  # whose square is still a number
@@ -119,7 +119,10 @@ class Network(eqx.Module):
         self, y: Table, bank: Banks, count: Channels, heard: Heard, common: Rows | None = None
     ) -> tuple[Said, Banks]:
         """What the head says, and the next bank."""
-        more = None if self.common is None or common is None else self.common @ common
+        more = None
+        if self.common is not None:
+            assert common is not None
+            more = self.common @ common
         if y.ndim == 2:  # one record: channel by channel, which is what makes good C
             each = [self._judge(*one, more) for one in zip(y.T, bank, count, heard, strict=True)]
             said, bank = (jnp.stack(column) for column in zip(*each, strict=True))
@@ -169,6 +172,8 @@ class Universal(TrainedIn):
         key: PRNGKeyArray,
     ):
         super().__init__(Inside(bounds, gain_noise, nominal, gate, adapts_in))
+        if not hidden:
+            raise InputError("The universal policy needs a hidden layer; got none.")
         for size in (bank, *hidden):
             if type(size) is not int or not 1 <= size <= MOST_SIZE:
                 raise InputError(f"A layer has 1..{MOST_SIZE} neurons; got {size!r}.")
@@ -324,9 +329,7 @@ def _share(rates: Rows, count: Rows, heard: Rows) -> Rows:
     return jnp.where(heard, jnp.maximum(rates, 1.0 / jnp.maximum(count, 1.0)), 0.0)
 
 
-def _averaged(
-    means: Rows, values: Sequence[Channels], count: Channels, heard: Heard
-) -> Float[Array, "values rates n *batch"]:
+def _averaged(means: Rows, values: Sequence[Rows], count: Rows, heard: Rows) -> Rows:
     """The running means of every value at all rates, with what is new."""
     share = _share(jnp.asarray(RATES, count.dtype), count, heard)
     new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
@@ -337,14 +340,14 @@ def _together(
     means: Rows, times: Channels, seen: Seen, expected: Measurements, heard: Measurements
 ) -> tuple[Channels, Rows]:
     """One more time that anything arrived, and the regression of all that did on the sway."""
-    white = jnp.clip(seen.white, -MOST_WHITE, MOST_WHITE)
-    by_gain = whiten(seen.L, jnp.where(seen.arrived, expected, 0.0))
+    # Cut and weighed channel by channel, before whitening: their order must not matter
+    weight, most = jnp.sqrt(heard), MOST_TOGETHER * jnp.sqrt(diagonal(seen.S))
+    white = whiten(seen.L, weight * jnp.clip(seen.nu, -most, most))
+    by_gain = whiten(seen.L, weight * jnp.where(seen.arrived, expected, 0.0))
     any_arrived = jnp.any(seen.arrived, axis=0)
     times = times + any_arrived
-    share = _share(jnp.asarray(RATES, means.dtype), times[0], any_arrived)
-    values = [jnp.sum(heard * a * by_gain, axis=0) for a in (white, by_gain)]
-    new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
-    return times, jax.lax.stop_gradient(jnp.stack(new))
+    values = [jnp.sum(a * by_gain, axis=0) for a in (white, by_gain)]
+    return times, _averaged(means, values, times[0], any_arrived)
 
 
 def _evidence(means: Rows, times: Rows) -> list[Rows]:

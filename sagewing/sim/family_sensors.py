@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from sagewing.sim.family_model import BEARING, DISTANCE, LINEAR, N_X, N_Z, Coefficients
 from sagewing.sim.family_systems import System, uniform
 
-RADAR, AMONG_THEM = 0.2, 0.1  # of the systems have one; of these stand among the states
-FAR, TURNED, CURVED = 0.15, 0.28, 0.7  # of the channels, by a draw between 0 and 1
-LEAST_RADIAN = 0.3  # in noises: a coarser bearing says nothing
+RADAR, AMONG_THEM = 0.2, 0.1  # shares of the systems: with one, and with one among its states
+# Of a draw between 0 and 1 for each channel: a distance below, then a bearing; curved above
+FAR, TURNED, CURVED = 0.15, 0.28, 0.7
+LEAST_RADIAN = 0.3  # in noises: none is made coarser than that
 
 
 class Looks(NamedTuple):

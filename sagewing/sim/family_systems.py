@@ -98,7 +98,9 @@ class _Flow(NamedTuple):
     middle: tuple[float, float, float]
 
 
-# Some of the simplest chaotic flows there are (Sprott 1994: cases B, D, F, H, K and S)
+# Some of the simplest chaotic flows there are (Sprott 1994: cases B, D, F, H, K and S). Much noise
+# drives all but the first from their attractors: a quarter of these truths run away, which teaches
+# nothing.
 FLOWS = (
     _Flow(
         ({"yz": 1.0}, {"x": 1.0, "y": -1.0}, {"1": 1.0, "xy": -1.0}),

@@ -1,6 +1,7 @@
 """Systems that the training family does not hold, and what may be wrong with their noise.
 
-What the universal policy is measured on, and nothing else: no setting of it was chosen here.
+What the universal policy is measured on, and nothing else: no setting of it was chosen here. The
+family has radars, and flows that are as smooth as Rössler's; it draws none of these systems.
 """
 
 from collections.abc import Callable
@@ -193,7 +194,7 @@ class Rod(Model):
 
 
 class Arm(ContinuousModel):
-    """An arm of two equal rods that swings without a motor: a double pendulum, a little damped.
+    """An arm with a weight at its elbow and at its hand: a double pendulum, a little damped.
 
     State: both angles from below, and their rates. Measured: where the hand is, in a plane.
     """

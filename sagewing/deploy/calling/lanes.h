@@ -18,13 +18,16 @@
 enum { SW_LANES = SW_BYTES / sizeof(sw_real) };
 
 typedef sw_real sw_lanes SW_VECTOR;
-/* Whole numbers, and flags: 0 or -1, as comparisons of such vectors are. */
+/* Whole numbers of 32 bits, whatever their place has, and flags: 0 or -1, as comparisons of such
+ * vectors are. */
 #ifdef SW_DOUBLE
 typedef int64_t sw_ints SW_VECTOR;
 typedef uint64_t sw_uints SW_VECTOR;
+#define SW_WHOLE(a) ((sw_ints)((a) << 32) >> 32)
 #else
 typedef int32_t sw_ints SW_VECTOR;
 typedef uint32_t sw_uints SW_VECTOR;
+#define SW_WHOLE(a) ((sw_ints)(a))
 #endif
 
 /* The same in every lane; the difference from zero keeps the sign of one. */
@@ -111,20 +114,20 @@ static inline sw_lanes sw_lanes_log(sw_lanes a)
 #endif
 
 /* A function of numbers in every lane; a loop over arrays is what compilers vectorise. */
-#define SW_LIFT(to, result, function, type)                                 \
-    static inline result to(type a)                                         \
-    {                                                                       \
-        union { type lanes; __typeof__(a[0] + 0) each[SW_LANES]; } in = {a}; \
+#define SW_LIFT(to, result, function, type)                                        \
+    static inline result to(type a)                                                \
+    {                                                                              \
+        union { type lanes; __typeof__(a[0] + 0) each[SW_LANES]; } in = {a};       \
         union { result lanes; __typeof__(((result){0})[0] + 0) each[SW_LANES]; } out; \
-        for (int l = 0; l < SW_LANES; ++l) out.each[l] = function(in.each[l]); \
-        return out.lanes;                                                   \
+        for (int l = 0; l < SW_LANES; ++l) out.each[l] = function(in.each[l]);     \
+        return out.lanes;                                                          \
     }
-#define SW_LIFT2(to, result, function, type)                             \
-    static inline result to(type a, type b)                              \
-    {                                                                    \
-        result c;                                                        \
-        for (int l = 0; l < SW_LANES; ++l) c[l] = function(a[l], b[l]);  \
-        return c;                                                        \
+#define SW_LIFT2(to, result, function, type)                                       \
+    static inline result to(type a, type b)                                        \
+    {                                                                              \
+        result c;                                                                  \
+        for (int l = 0; l < SW_LANES; ++l) c[l] = function(a[l], b[l]);            \
+        return c;                                                                  \
     }
 
 #endif

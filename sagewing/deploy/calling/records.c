@@ -19,3 +19,5 @@ void sw_records_run(const sw_records *records, long first, long last)
         }
     }
 }
+
+int sw_records_together(void) { return 1; }

@@ -24,3 +24,5 @@ typedef struct {
 
 void sw_record_step(sw_record *record, double dt);
 void sw_records_run(const sw_records *records, long first, long last);
+/* As many records as are run at once. */
+int sw_records_together(void);
