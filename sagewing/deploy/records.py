@@ -40,7 +40,8 @@ def run(
 
     `backend="jax"` is one compiled program, which can be differentiated. `backend="c"` is generated
     C on all cores: for long records and many of them. It is compiled for the numbers of this
-    filter, and gives numpy arrays.
+    filter, once for single records and once for four or more, which are run several at once, and
+    gives numpy arrays.
 
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
