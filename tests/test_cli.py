@@ -164,6 +164,7 @@ def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(t
         (["train", "flight", "--blackouts", "1.5"], "--blackouts must lie in 0..1; got 1.5"),
         (["train", "flight", "--data", "smi"], "or logs; there is nothing at smi"),
         (["train", "flight", "--filter", "ndr-paper", "--nominal", "x"], "go with --filter ndr"),
+        (["train", "flight", "--filter", "ndr-shared", "--depth", "2"], "with --filter ndr-shared"),
         (["tune", "flight", "--steps", "0"], "--steps must be at least 1"),
         (["demo", "--seeds", "0"], "--seeds must be at least 1"),
         (["bench", "flight", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf995"),

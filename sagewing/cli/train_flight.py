@@ -22,6 +22,7 @@ from sagewing.train.flight import (
     GATE,
     Q0,
     R0,
+    SHARED,
     FlightTraining,
     schedule,
     settings,
@@ -111,6 +112,13 @@ class TrainFlight:
         console.check_places(self.out, self.json)
         if not self._ours and (self.nominal is not None or not self.learn_nominal):
             raise InputError("--nominal and --no-learn-nominal do not go with --filter ndr-paper.")
+        of_papers = ("features", "depth", "aux_weight")
+        chosen = any(getattr(self, name) != getattr(type(self), name) for name in of_papers)
+        if self.filter == SHARED and chosen:
+            raise InputError(
+                "--features, --depth and --aux-weight are of the paper's network: they do not go "
+                "with --filter ndr-shared, whose networks are the universal policy's."
+            )
         data = dataset(self.data)
         setup = self._setup(recipe, data)
         if self.nominal is not None:

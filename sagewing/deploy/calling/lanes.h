@@ -98,9 +98,9 @@ static inline void sw_lanes_matvec(const sw_real *restrict w, const sw_lanes *re
 static inline sw_lanes sw_lanes_log(sw_lanes a)
 {
     const sw_ints small = (sw_ints)(a < 1.17549435e-38F);
-    const sw_ints bits = (sw_ints)sw_lanes_select(small, a * 8388608.0F, a);
-    const sw_ints n = (bits - 0x3f3504f3) >> 23;
-    const sw_lanes t = (sw_lanes)(bits - (n << 23)) - 1.0F;
+    const sw_uints bits = (sw_uints)sw_lanes_select(small, a * 8388608.0F, a);
+    const sw_ints n = (sw_ints)(bits - 0x3f3504f3U) >> 23;
+    const sw_lanes t = (sw_lanes)(bits - ((sw_uints)n << 23)) - 1.0F;
     const sw_lanes m = sw_lanes_of_ints(n + (small & -23)), t2 = t * t;
     const sw_lanes p = (((((((7.0376836292e-2F * t - 1.1514610310e-1F) * t + 1.1676998740e-1F) * t
                             - 1.2420140846e-1F) * t + 1.4249322787e-1F) * t - 1.6668057665e-1F) * t
