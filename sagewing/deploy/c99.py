@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sagewing.deploy.commit import Store, commit
+from sagewing.deploy.commit import Store, commit, told
 from sagewing.deploy.emit import Cost, Tables, Writer
 from sagewing.deploy.header import NAME, header, place
 from sagewing.deploy.helpers import prelude
@@ -110,32 +110,23 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
 
 def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
     """Keep the new state if it is one, and say the estimate to who wants it."""
-    states = {
-        tuple(value.ravel()): field for field, value in zip(made.state, function.state, strict=True)
-    }
-    copies, own, ok = [], [], ""
-    for field, value in zip(made.estimate, function.estimate, strict=True):
-        same = states.get(tuple(value.ravel()))
-        if field.name == "ok":
-            ok = writer.text(value.item())
-        elif same is not None:
-            name = field.name
-            copies.append(f"memcpy(estimate->{name}, state->{same.name}, sizeof estimate->{name});")
-        else:
-            own += writer.stores(place("estimate->", field), list(value.ravel()))
+    said = told(made, function, writer)
     last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
     # What is written here may stand on the old state, which the commit replaces.
     return [
-        f"    const int ok = {ok};",
+        f"    const int ok = {said.ok};",
         "    if (estimate) {",
-        *("        " + line for line in own),
+        *("        " + line for line in said.stores),
         "    }",
         f"    const int kept = {last.test or '1'};",
         "    if (kept) {",
         *("        " + _stored(store) for store in last.stores),
         "    }",
         "    if (estimate) {",
-        *("        " + line for line in copies),
+        *(
+            f"        memcpy(estimate->{name}, state->{same}, sizeof estimate->{name});"
+            for name, same in said.of_state.items()
+        ),
         "        estimate->ok = ok && kept;",
         "    }",
         "    return ok && kept;",

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from sagewing.deploy.emit import Writer, in_order
 from sagewing.deploy.graph import Node
+from sagewing.deploy.header import place
 from sagewing.deploy.operations import Kind
-from sagewing.deploy.program import Field
+from sagewing.deploy.program import Field, Function, Program
 
 # So many numbers are tested in one sum: in a longer one each would wait for those before it.
 TOGETHER = 8
@@ -60,3 +61,29 @@ def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[No
         zero = " + ".join(f"«0.0» * {name}" for name in names[i : i + TOGETHER])
         tests.append(f"(«0.0» == {zero})")
     return Commit("\n                     & ".join(tests), stores)
+
+
+class Told(NamedTuple):
+    """How an estimate is said: stores of its own numbers, what is the state's, and `ok`."""
+
+    stores: list[str]
+    of_state: dict[str, str]
+    ok: str
+
+
+def told(made: Program, function: Function, writer: Writer) -> Told:
+    """What a step says; a field that is one of the new state's is read there."""
+    states = {
+        tuple(value.ravel()): field.name
+        for field, value in zip(made.state, function.state, strict=True)
+    }
+    out = Told([], {}, "")
+    for field, value in zip(made.estimate, function.estimate, strict=True):
+        same = states.get(tuple(value.ravel()))
+        if field.name == "ok":
+            out = out._replace(ok=writer.text(value.item()))
+        elif same is not None:
+            out.of_state[field.name] = same
+        else:
+            out.stores.extend(writer.stores(place("estimate->", field), list(value.ravel())))
+    return out

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sagewing.deploy.c99 import Source, tables_text
-from sagewing.deploy.commit import commit
+from sagewing.deploy.commit import commit, told
 from sagewing.deploy.emit import BINDING, COMPARED, TIGHT, Tables, Writer
 from sagewing.deploy.graph import Node
 from sagewing.deploy.header import NAME, declarations, place
@@ -131,7 +131,7 @@ def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
     """The C that steps many records of a filter at once, in one precision."""
     made, tables = program(filt, n_u, dtype), Tables(np.dtype(dtype))
     writer = LanesWriter(made.step.graph, made.step.outputs(), tables)
-    end, said = _end(made, writer)
+    end, of_state = _end(made, writer)
     text = "".join(f"{line}\n" for line in (*writer.lines, *end))
     used = {name.removeprefix("sw_").removeprefix("lanes_") for name in writer.used}
     single = np.dtype(dtype) == np.float32
@@ -144,32 +144,19 @@ def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
         STEP,
         alone(text),
         "}\n",
-        _copies(made, said),
+        _copies(made, of_state),
     ]
     return Source(_header(made, dtype), "".join(code), made, writer.cost.operations, "lanes")
 
 
-def _end(made: Program, writer: LanesWriter) -> tuple[list[str], list[str]]:
-    """Keep the new state where it is one, and say the estimate; where each of its fields is said.
-
-    What an estimate has in common with the state is read there.
-    """
-    states = {
-        tuple(value.ravel()): field
-        for field, value in zip(made.state, made.step.state, strict=True)
-    }
-    lines, said, ok = [], [], ""
-    for field, value in zip(made.estimate, made.step.estimate, strict=True):
-        same = None if field.name == "ok" else states.get(tuple(value.ravel()))
-        said.append(f"estimate->{field.name}" if same is None else f"state->{same.name}")
-        if field.name == "ok":
-            ok = writer.text(value.item())
-        elif same is None:
-            lines += writer.stores(place("estimate->", field), list(value.ravel()))
+def _end(made: Program, writer: LanesWriter) -> tuple[list[str], dict[str, str]]:
+    """Keep the new state where it is one, and say the estimate; what of it is the state's."""
+    said = told(made, made.step, writer)
     last = commit(writer, made.state, [list(value.ravel()) for value in made.step.state])
     # What is written here may stand on the old state, which the commit replaces
-    lines += [
-        f"const sw_ints ok = {ok};",
+    lines = [
+        *said.stores,
+        f"const sw_ints ok = {said.ok};",
         f"const sw_ints kept = goes & {last.test or 'goes'};",
     ]
     for store in last.stores:
@@ -183,7 +170,7 @@ def _end(made: Program, writer: LanesWriter) -> tuple[list[str], list[str]]:
                 f"for (int i = 0; i < {store.size}; ++i) {at} = sw_lanes_{name}(kept, {new}, {at});"
             )
     lines.append("estimate->ok = ok & kept;")
-    return ["    " + line for line in lines], said
+    return ["    " + line for line in lines], said.of_state
 
 
 def _lift(name: str) -> str:
@@ -212,14 +199,17 @@ def _header(made: Program, dtype: Any) -> str:
     )
 
 
-def _copies(made: Program, said: list[str]) -> str:
+def _copies(made: Program, of_state: dict[str, str]) -> str:
     """Between the lanes and the structs of single records."""
     load, store, say, _ = PROTOTYPES.split(";\n", 3)
+    said = {
+        f.name: f"state->{of_state[f.name]}" if f.name in of_state else f"estimate->{f.name}"
+        for f in made.estimate
+    }
     bodies = {
         load: [_copy(f, f"state->{f.name}", f"from->{f.name}", into=True) for f in made.state],
         store: [_copy(f, f"state->{f.name}", f"to->{f.name}") for f in made.state],
-        say: ["(void)state;"]
-        + [_copy(f, where, f"to->{f.name}") for f, where in zip(made.estimate, said, strict=True)],
+        say: [_copy(f, said[f.name], f"to->{f.name}") for f in made.estimate],
     }
     return "".join(
         f"\n{head}\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"

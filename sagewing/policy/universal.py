@@ -20,23 +20,24 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
-from sagewing.policy.layers import MLP, Linear
+from sagewing.policy.channel_network import (
+    Banks,
+    Channels,
+    Network,
+    Rows,
+    Said,
+    Table,
+    share_of_now,
+)
 from sagewing.policy.noise import Noise
 from sagewing.policy.trained_in import Inside, TrainedIn
 from sagewing.shapes import Measurements, States
-
-Channels = Float[Array, "n *batch"]
-Table = Float[Array, "m n *batch"]
-Banks = Float[Array, "n bank *batch"]
-Said = Float[Array, "n_out n *batch"]
-Heard = Bool[Array, "n *batch"]
-Rows = Shaped[Array, "..."]
 
 RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
 LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
@@ -80,71 +81,6 @@ class Memories(NamedTuple):
     of_q: Memory
     sway: States
     of_all: Float[Array, "values rates *batch"]
-
-
-class Network(eqx.Module):
-    """The network of one kind of channel.
-
-    Features feed a bank of running means, each with a rate that it learns; features and means
-    together are judged by a few layers. What all channels have in common goes to both, and is
-    weighed once.
-    """
-
-    encoder: Linear
-    log_rates: Float[Array, "bank"]
-    head: MLP
-    common: Float[Array, "bank_and_hidden n_common"] | None
-
-    def __init__(
-        self,
-        n_in: int,
-        bank: int,
-        hidden: tuple[int, ...],
-        n_out: int,
-        n_common: int = 0,
-        *,
-        key: PRNGKeyArray,
-    ):
-        k_enc, k_head, k_common = jax.random.split(key, 3)
-        both = Linear(n_common, bank + hidden[0], key=k_common) if n_common else None
-        self.common = None if both is None else both.W
-        self.encoder = Linear(n_in, bank, key=k_enc)
-        self.log_rates = jnp.log(jnp.geomspace(0.5, 0.005, bank))
-        head = MLP([n_in + bank, *hidden, n_out], final_relu=False, key=k_head)
-        # At first it says nothing, and the filter is the EKF with the nominal noise.
-        silent = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
-        self.head = eqx.tree_at(lambda h: h.layers[-1], head, silent)
-
-    def __call__(
-        self, y: Table, bank: Banks, count: Channels, heard: Heard, common: Rows | None = None
-    ) -> tuple[Said, Banks]:
-        """What the head says, and the next bank."""
-        more = None
-        if self.common is not None:
-            assert common is not None
-            more = self.common @ common
-        if y.ndim == 2:  # one record: channel by channel, which is what makes good C
-            each = [self._judge(*one, more) for one in zip(y.T, bank, count, heard, strict=True)]
-            said, bank = (jnp.stack(column) for column in zip(*each, strict=True))
-            return said.T, bank
-        if more is not None:
-            more = jnp.broadcast_to(more[:, None], (more.shape[0], *y.shape[1:]))
-            more = more.reshape((more.shape[0], -1))
-        flat = [a.reshape((a.shape[0], -1)) for a in (y, jnp.swapaxes(bank, 0, 1))]
-        said, new = self._judge(flat[0], flat[1], count.reshape(-1), heard.reshape(-1), more)
-        new = new.reshape((new.shape[0], *y.shape[1:]))
-        return said.reshape((said.shape[0], *y.shape[1:])), jnp.swapaxes(new, 0, 1)
-
-    def _judge(
-        self, y: Rows, bank: Rows, count: Rows, heard: Rows, more: Rows | None
-    ) -> tuple[Rows, Rows]:
-        """What one kind of channel says; `more` is added to what the encoder and the head hear."""
-        fresh = self.encoder(y)
-        if more is not None:
-            fresh, more = fresh + more[: len(bank)], more[len(bank) :]
-        share = _share(jnp.exp(self.log_rates), count, heard)
-        bank = bank + share * (jax.nn.relu(fresh) - bank)
-        return self.head(jnp.concatenate([y, bank]), more), bank
 
 
 class Universal(TrainedIn):
@@ -323,15 +259,9 @@ class Universal(TrainedIn):
         return cls(sizes["bank"], tuple(sizes["hidden"]), *own, key=jax.random.key(0))
 
 
-def _share(rates: Rows, count: Rows, heard: Rows) -> Rows:
-    """How much of the present goes into running means; at first they are plain means."""
-    rates = rates.reshape((-1, *(1,) * count.ndim))
-    return jnp.where(heard, jnp.maximum(rates, 1.0 / jnp.maximum(count, 1.0)), 0.0)
-
-
 def _averaged(means: Rows, values: Sequence[Rows], count: Rows, heard: Rows) -> Rows:
     """The running means of every value at all rates, with what is new."""
-    share = _share(jnp.asarray(RATES, count.dtype), count, heard)
+    share = share_of_now(jnp.asarray(RATES, count.dtype), count, heard)
     new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
     return jax.lax.stop_gradient(jnp.stack(new))
 
@@ -353,7 +283,7 @@ def _together(
 def _evidence(means: Rows, times: Rows) -> list[Rows]:
     """At each rate: by how much the gain is wrong, and how sure that is; between -1 and 1."""
     cross, own = means[0], means[1] + LEAST_SWAY
-    share = _share(jnp.asarray(RATES, means.dtype), times, jnp.ones_like(times, bool))
+    share = share_of_now(jnp.asarray(RATES, means.dtype), times, jnp.ones_like(times, bool))
     sure = cross / jnp.sqrt(own * share)
     return [*(cross / (jnp.abs(cross) + own)), *(sure / (2.0 + jnp.abs(sure)))]
 

@@ -8,214 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from sagewing.models import ContinuousModel, Model, Rossler
-from sagewing.models.angles import wrap_angle
-from sagewing.shapes import Duration, Input, X, Z, real_dtype
-
-
-class CoordinatedTurn(Model):
-    """An aircraft that turns at an unknown rate, seen by a radar at the origin.
-
-    State: x, v_x, y, v_y (m, m/s) and the turn rate (rad/s). Measured: range and bearing.
-    """
-
-    def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """The velocity turns at a constant rate."""
-        p1, v1, p2, v2, w = x
-        turn = w * dt
-        small = jnp.abs(turn) < 1e-3
-        w = jnp.where(small, 1.0, w)
-        along = jnp.where(small, dt * (1.0 - turn**2 / 6.0), jnp.sin(turn) / w)
-        across = jnp.where(small, 0.5 * dt * turn, (1.0 - jnp.cos(turn)) / w)
-        c, s = jnp.cos(turn), jnp.sin(turn)
-        return jnp.stack(
-            [
-                p1 + along * v1 - across * v2,
-                c * v1 - s * v2,
-                p2 + across * v1 + along * v2,
-                s * v1 + c * v2,
-                x[4],
-            ]
-        )
-
-    def observe(self, x: X, u: Input) -> Z:
-        """Range and bearing."""
-        return jnp.stack([jnp.sqrt(x[0] ** 2 + x[2] ** 2 + 1.0), jnp.arctan2(x[2], x[0])])
-
-    def innovation(self, z: Z, z_hat: Z) -> Z:
-        """The bearing's difference is an angle."""
-        nu = z - z_hat
-        return nu.at[1].set(wrap_angle(nu[1]))
-
-
-class Masses(Model):
-    """Four masses in a row, joined by springs and dampers to each other and to a wall.
-
-    State: four positions, four velocities. Measured: the positions, each with a bit of the next.
-    """
-
-    stiffness: float = 4.0
-    damping: float = 0.1
-
-    def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """Semi-implicit Euler."""
-        at, v = x[:4], x[4:]
-        beside = jnp.concatenate([jnp.zeros_like(at[:1]), at, at[-1:]])
-        force = beside[:-2] - 2.0 * at + beside[2:]
-        v = v + dt * (self.stiffness * force - self.damping * v)
-        return jnp.concatenate([at + dt * v, v])
-
-    def observe(self, x: X, u: Input) -> Z:
-        """Positions."""
-        return x[:4] + 0.3 * jnp.roll(x[:4], -1)
-
-
-class Lorenz96(ContinuousModel):
-    """Lorenz 1996 with eight sites on a circle, of which every second is measured."""
-
-    forcing: float = 8.0
-    jacobian: Any = eqx.field(static=True, default="exact")
-
-    def drift(self, x: X, u: Input) -> X:
-        """Lorenz' equations."""
-        return (jnp.roll(x, -1) - jnp.roll(x, 2)) * jnp.roll(x, 1) - x + self.forcing
-
-    def observe(self, x: X, u: Input) -> Z:
-        """Every second site."""
-        return x[::2]
-
-
-class Tanks(ContinuousModel):
-    """Johansson's quadruple-tank process (2000): four levels in cm, the lower two seen.
-
-    Two pumps run steadily; the upper tanks drain into the lower ones.
-    """
-
-    jacobian: Any = eqx.field(static=True, default="exact")
-
-    def drift(self, x: X, u: Input) -> X:
-        """Torricelli's law, in cm and seconds; Johansson's minimum-phase parameters."""
-        area = jnp.array([28.0, 32.0, 28.0, 32.0], x.dtype)
-        hole = jnp.array([0.071, 0.057, 0.071, 0.057], x.dtype)
-        out = hole * jnp.sqrt(2.0 * 981.0 * jnp.maximum(x, 0.01))
-        pumped = jnp.array([0.7 * 3.33, 0.6 * 3.35, 0.4 * 3.35, 0.3 * 3.33], x.dtype) * 3.0
-        down = jnp.concatenate([out[2:], jnp.zeros_like(out[2:])])
-        return (pumped + down - out) / area
-
-    def observe(self, x: X, u: Input) -> Z:
-        """The lower two levels."""
-        return x[:2]
-
-
-class Orbit(ContinuousModel):
-    """A satellite around a point mass, its range seen from three stations.
-
-    Units: the Earth's radius and the time in which mu = 1 (806.8 s).
-    """
-
-    jacobian: Any = eqx.field(static=True, default="exact")
-
-    def drift(self, x: X, u: Input) -> X:
-        """Newton's law."""
-        at, v = x[:3], x[3:]
-        return jnp.concatenate([v, -at / jnp.sum(at**2) ** 1.5])
-
-    def observe(self, x: X, u: Input) -> Z:
-        """The distances from three places on the Earth, which stands still."""
-        stations = jnp.array([[1.0, 0.0, 0.0], [0.0, 0.8, 0.6], [0.0, -0.6, 0.8]], x.dtype)
-        return jnp.sqrt(jnp.sum((x[:3] - stations) ** 2, axis=1))
-
-
-class Vehicle(Model):
-    """A car as a bicycle: position, heading, speed and steering angle (m, rad, m/s).
-
-    Measured: the position, and the speed.
-    """
-
-    wheelbase: float = 2.7
-
-    def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """Speed and steering stay what they are."""
-        p1, p2, heading, v, steering = x
-        turn = dt * v * jnp.tan(jnp.clip(steering, -1.0, 1.0)) / self.wheelbase
-        middle = heading + 0.5 * turn
-        moved = [p1 + dt * v * jnp.cos(middle), p2 + dt * v * jnp.sin(middle), heading + turn]
-        return jnp.stack([*moved, v, steering])
-
-    def observe(self, x: X, u: Input) -> Z:
-        """Position and speed."""
-        return x[jnp.array([0, 1, 3])]
-
-
-class Neuron(ContinuousModel):
-    """Hindmarsh and Rose's model of a neuron that fires in bursts (1984); its potential is seen."""
-
-    current: float = 3.2
-    jacobian: Any = eqx.field(static=True, default="exact")
-
-    def drift(self, x: X, u: Input) -> X:
-        """The potential, the fast currents, the slow one."""
-        p, fast, slow = x
-        return jnp.stack(
-            [
-                fast - p**3 + 3.0 * p**2 - slow + self.current,
-                1.0 - 5.0 * p**2 - fast,
-                0.006 * (4.0 * (p + 1.6) - slow),
-            ]
-        )
-
-    def observe(self, x: X, u: Input) -> Z:
-        """The potential."""
-        return x[:1]
-
-
-class Rod(Model):
-    """A hot rod in twelve pieces, heated at one end; it conducts, and it radiates as T^4.
-
-    State: temperatures in hundreds of kelvins. Measured: those of every third piece.
-    """
-
-    def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """Euler's rule."""
-        beside = jnp.concatenate([x[:1], x, x[-1:]])
-        conducted = 0.5 * (beside[:-2] - 2.0 * x + beside[2:])
-        radiated = 2e-4 * (x**4 - 3.0**4)
-        return x + dt * (conducted - radiated).at[0].add(1.0)
-
-    def observe(self, x: X, u: Input) -> Z:
-        """Four thermometers."""
-        return x[1::3]
-
-
-class Arm(ContinuousModel):
-    """An arm with a weight at its elbow and at its hand: a double pendulum, a little damped.
-
-    State: both angles from below, and their rates. Measured: where the hand is, in a plane.
-    """
-
-    jacobian: Any = eqx.field(static=True, default="exact")
-
-    def drift(self, x: X, u: Input) -> X:
-        """Lagrange's equations for two masses of 1 kg, each at the end of a metre."""
-        a, b, va, vb = x
-        g, apart = 9.81, a - b
-        below = 3.0 - jnp.cos(2.0 * apart)
-        pull = jnp.sin(apart) * (vb**2 + va**2 * jnp.cos(apart))
-        upper = -3.0 * g * jnp.sin(a) - g * jnp.sin(a - 2.0 * b) - 2.0 * pull
-        swing = 2.0 * va**2 + 2.0 * g * jnp.cos(a) + vb**2 * jnp.cos(apart)
-        lower = 2.0 * jnp.sin(apart) * swing
-        return jnp.stack([va, vb, upper / below - 0.05 * va, lower / below - 0.05 * vb])
-
-    def observe(self, x: X, u: Input) -> Z:
-        """The hand."""
-        a, b = x[:2]
-        return jnp.stack([jnp.sin(a) + jnp.sin(b), -jnp.cos(a) - jnp.cos(b)])
+from sagewing.models import Model, Rossler
+from sagewing.shapes import real_dtype
+from sagewing.sim.unseen_models import (
+    Arm,
+    CoordinatedTurn,
+    Lorenz96,
+    Masses,
+    Neuron,
+    Orbit,
+    Rod,
+    Tanks,
+    Vehicle,
+)
 
 
 @dataclass(frozen=True)
