@@ -1,6 +1,8 @@
 """The generated C gives the numbers of JAX, for our models and for ones it has never seen."""
 
+import ctypes
 import re
+import subprocess
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ import sagewing as sw
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import FLAGS
 from sagewing.deploy.compiled import CompiledFilter, Record
+from sagewing.deploy.helpers import prelude
 from sagewing.deploy.records import run_compiled
 from sagewing.filters import checks
 from sagewing.models.quadrotor import GRAVITY, N_X
@@ -85,6 +88,21 @@ class Clockwork(sw.Model):
         return x[:1] + 0.1 * jnp.min(x > 0.0)
 
 
+class Loom(sw.Model):
+    """Large enough for loops: tables with zeros, their columns, sums along them, and choices."""
+
+    def transition(self, x, u, dt):
+        woven = jnp.outer(x, jnp.cos(x))
+        threads = (woven - woven.T) @ jnp.linspace(-1.0, 1.0, 9) + jnp.eye(9, k=2) @ x
+        knots = jnp.where(jnp.arange(9) % 3 == 0, jnp.cumsum(x), jnp.log(1.5 + x**2))
+        tight = jax.lax.cond(x[0] > 0.3, lambda: 0.9 * x, lambda: jnp.sin(x) - 0.1 * x[::-1])
+        edges = jnp.where(x[1] > 0.0, woven[:, 0], woven[8])
+        return tight + dt * (threads - knots + edges)
+
+    def observe(self, x, u):
+        return x + 0.2 * jnp.sin(jnp.roll(x, 1)) * jnp.append(jnp.zeros(4), jnp.ones(5))
+
+
 QUADROTOR = sw.models.Switched(
     (sw.models.QuadrotorKinematic(jacobian="euler"), sw.models.QuadrotorDynamic()),
     inputs=((0, 6), (6, 10)),
@@ -97,6 +115,7 @@ SYSTEMS = {
     "engine": (Engine(), [0.3, 0.1], 0.3, [1e-3] * 2, [0.1]),
     "clockwork": (Clockwork(), [0.3, 0.1], 0.3, [1e-3] * 2, [0.1]),
     "radar": (Radar(), [-9.0, 0.1, 1.0, -0.5, 0.3], 0.3, [1e-3] * 5, [0.1, 0.01, 0.1]),
+    "loom": (Loom(), np.linspace(-0.5, 0.6, 9), 0.3, [1e-3] * 9, np.linspace(0.05, 0.2, 9)),
     "quadrotor": (
         QUADROTOR,
         np.eye(N_X)[6],
@@ -164,6 +183,7 @@ CASES = [
     ("rossler", "sage-husa"),
     ("engine", "ekf"),
     ("clockwork", "ekf"),
+    *(("loom", name) for name in ("sage-husa", "vbakf", "universal")),
     ("quadrotor", "ndr-posterior"),
 ]
 
@@ -212,7 +232,13 @@ def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
 
 @pytest.mark.parametrize(
     ("system", "name"),
-    [("lorenz", "ekf"), ("lorenz", "ndr"), ("radar", "sage-husa"), ("quadrotor", "gated")],
+    [
+        ("lorenz", "ekf"),
+        ("lorenz", "ndr"),
+        ("loom", "ekf"),
+        ("radar", "sage-husa"),
+        ("quadrotor", "gated"),
+    ],
 )
 def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
     made, expected, _ = both(system, name, np.float32, folder, 60)
@@ -227,6 +253,7 @@ def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
         *(("lorenz", name, np.float64) for name in EVERY if name != "ndr"),
         *((system, "ekf", np.float64) for system in ("pendulum", "engine", "clockwork", "radar")),
         ("quadrotor", "gated", np.float64),
+        ("loom", "ekf", np.float64),
         ("lorenz", "universal", np.float64),
         ("lorenz", "sage-husa", np.float32),
         ("clockwork", "ekf", np.float32),
@@ -283,6 +310,21 @@ def test_optimised_code_gives_the_same_numbers(folder):
         )
 
 
+@pytest.mark.parametrize(("system", "name"), [("loom", "ekf"), ("quadrotor", "gated")])
+def test_P_is_symmetric_to_the_last_bit(system, name, folder):
+    filt = build(system, name)
+    z, u = record(system)
+    x0 = np.asarray(SYSTEMS[system][1])
+    n_u = 0 if u is None else u.shape[1]
+    made = Record(
+        CompiledFilter(filt, n_u, np.float32, folder, FLAGS),
+        filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(len(x0)))),
+    )
+    for k, row in enumerate(z):
+        made.step(row.astype(np.float32), None if u is None else u[k], 0.01)
+        np.testing.assert_array_equal(made.estimate.P, made.estimate.P.T)
+
+
 class Sorted(sw.Model):
     def transition(self, x, u, dt):
         return x
@@ -297,20 +339,51 @@ def test_an_operation_without_C_is_named_with_its_line():
         source(filt)
 
 
-def test_zeros_of_the_model_are_not_computed():
-    """A chain of integrators moves P with a few products where the dense formula has 2 * 8^3."""
+class Chain(sw.Model):
+    """Each state moves by the one after it; if `full`, by all of them."""
 
-    class Chain(sw.Model):
-        def transition(self, x, u, dt):
-            return x + dt * jnp.append(x[1:], 0.0)
+    step: float | None = None  # dt
+    full: bool = False
 
-        def observe(self, x, u):
-            return x[:1]
+    def transition(self, x, u, dt):
+        rates = x * jnp.cumsum(x)[-1] if self.full else jnp.append(x[1:], 0.0)
+        return x + (dt if self.step is None else self.step) * rates
 
-    made = source(sw.EKF(Chain(), [1.0] * 8, [1.0]), dtype=np.float32)
-    predicting = re.search(r"sw_predict_only: (\d+) operations", made.header)
-    assert predicting is not None
-    assert int(predicting[1]) < 400
+    def observe(self, x, u):
+        return x[:1]
+
+
+@pytest.mark.parametrize("size", [7, 8])
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_zeros_of_the_model_are_not_computed(size, step):
+    """Written out or in loops, a chain of integrators needs a fraction of what a full F does."""
+
+    def operations(full):
+        made = source(sw.EKF(Chain(step, full), [1.0] * size, [1.0]), dtype=np.float32)
+        predicting = re.search(r"sw_predict_only: (\d+) operations", made.header)
+        assert predicting is not None
+        return int(predicting[1])
+
+    assert 3.5 * operations(False) < operations(True)
+
+
+def test_the_logarithm_of_loops_is_that_of_libm(tmp_path):
+    code = tmp_path / "log.c"
+    code.write_text(
+        "#include <math.h>\n#include <stdint.h>\ntypedef float sw_real;\n"
+        + prelude({"sw_log_each"})
+        + "void logs(const float *a, float *b, int n)\n"
+        "{ for (int i = 0; i < n; ++i) b[i] = sw_log_each(a[i]); }\n"
+    )
+    subprocess.run(["cc", *FLAGS, code, "-o", tmp_path / "log.so", "-lm"], check=True)
+    a = np.geomspace(1e-45, 3e38, 20_001).astype(np.float32)
+    a = np.concatenate([a, np.float32([0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 1.0])])
+    b = np.empty_like(a)
+    ctypes.CDLL(str(tmp_path / "log.so")).logs(
+        ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), len(a)
+    )
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(b, np.log(a.astype(float)), rtol=2e-7, atol=1e-7)
 
 
 def test_tables_of_the_same_numbers_in_another_shape_are_two():

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sagewing.deploy.commit import Store, commit, told
-from sagewing.deploy.emit import Cost, Tables, Writer
+from sagewing.deploy.emit import Cost, Writer
 from sagewing.deploy.header import NAME, header, place
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.notice import notice
 from sagewing.deploy.precision import alone, joined
 from sagewing.deploy.program import Function, Program, program
+from sagewing.deploy.tables import Tables
 
 FUNCTIONS = ("init", "step", "predict_only")
 SIGNATURES = {
@@ -71,7 +72,7 @@ def source(
             f'#include "{NAME}.h"\n\n',
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used),
-            tables_text(numbers),
+            numbers.text(),
             *(_function(name, [body.text for body in bodies[name]]) for name in FUNCTIONS),
         ]
     )
@@ -137,17 +138,6 @@ def _stored(store: Store) -> str:
     if store.size is None:
         return f"{store.target} = {store.value};"
     return f"memcpy({store.target}, {store.value}, sizeof {store.target});"
-
-
-def tables_text(tables: Tables) -> str:
-    """The constants of a program."""
-    text = []
-    for name, array in tables.arrays.items():
-        numbers = [repr(float(number)) for number in array.ravel()]
-        text.append(f"\nstatic const sw_real {name}[{array.size}] = {{\n")
-        text += [f"    {', '.join(numbers[i : i + 4])},\n" for i in range(0, len(numbers), 4)]
-        text.append("};\n")
-    return "".join(text)
 
 
 def _text(lines: list[str]) -> str:

@@ -6,10 +6,11 @@ No step may leave behind what later steps cannot recover from.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sagewing.deploy.emit import Writer, in_order
+from sagewing.deploy.emit import Writer
 from sagewing.deploy.graph import Node
 from sagewing.deploy.header import place
 from sagewing.deploy.operations import Kind
+from sagewing.deploy.packing import in_order
 from sagewing.deploy.program import Field, Function, Program
 
 # So many numbers are tested in one sum: in a longer one each would wait for those before it.
@@ -46,7 +47,7 @@ def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[No
             if array.attr.name == f"s->{field.name}" and nodes[0].attr == 0:
                 continue
         elif array is not None:
-            name = writer.vector(array) + (f" + {nodes[0].attr}" if nodes[0].attr else "")
+            name = writer.vector(array, nodes[0].attr)
             tests.append(writer.all_finite(name, field.size))
             stores.append(Store(f"state->{field.name}", name, field.kind, field.size))
             continue

@@ -10,8 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sagewing.deploy.graph import Graph, Node
+from sagewing.deploy.indices import index_of, length, loops, side_by_side
 from sagewing.deploy.operations import OPERATIONS, Kind
+from sagewing.deploy.packing import blocks, homes, in_order, plan
 from sagewing.deploy.regions import Placement, Region
+from sagewing.deploy.tables import Tables
 
 C_TYPE: dict[Kind, str] = {"real": "sw_real", "int": "int", "bool": "int"}
 # How tightly an operation binds, as in C, and how tightly its operands must; a name binds tightest.
@@ -38,25 +41,6 @@ class Cost(NamedTuple):
     numbers: int
 
 
-class Tables:
-    """The arrays of constants of a program, each once."""
-
-    def __init__(self, dtype: np.dtype):
-        self.dtype = dtype
-        self._names: dict[tuple[tuple[int, ...], bytes, bool], str] = {}
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def name(self, table: Node, columns: bool = False) -> str:
-        """The C name of a table; `columns` lays a matrix out column by column."""
-        shape, data = table.attr
-        key = (shape, data, columns)
-        if key not in self._names:
-            array = np.frombuffer(data, self.dtype).reshape(shape)
-            name = self._names[key] = f"sw_table{len(self._names)}"
-            self.arrays[name] = array.T if columns else array
-        return self._names[key]
-
-
 class Writer:
     """The statements of one function; `used` collects the helpers that they call.
 
@@ -77,6 +61,10 @@ class Writer:
         self._names: dict[Node, str] = {}
         self._pending: dict[Node, str] = {}
         self._depth = 1
+        self._homes = homes(graph, self._place)
+        self._declared = {pack for pack, _ in self._homes.values()}
+        for pack in sorted(self._declared, key=lambda pack: pack.id):
+            self._line(1, f"{self.types['real']} {self._name(pack)}[{pack.attr}];")
         self._schedule(list(outputs), self._place.body, 1)
 
     @property
@@ -193,27 +181,38 @@ class Writer:
                 return f"{self._name(vector)}_{node.attr}"
             if vector.op == "input" and vector.attr.is_number:
                 return vector.attr.name
-            return f"{self.vector(vector)}[{node.attr}]"
+            return self._entry(vector, node.attr)
         text, own = self._text[node]
         return text if own >= binding else f"({text})"
 
     def _constant(self, node: Node) -> str:
         return f"«{float(node.attr)!r}»" if node.kind == "real" else str(int(node.attr))
 
-    def vector(self, node: Node) -> str:
-        """The C name of an array."""
+    def vector(self, node: Node, offset: int = 0) -> str:
+        """A C array, from an entry on."""
+        name, first = self._array(node)
+        return f"{name} + {first + offset}" if first + offset else name
+
+    def _array(self, node: Node) -> tuple[str, int]:
+        """The C array of a vector, and where in it the vector begins."""
         if node in self._pending:
             self._write_loop(node, self._pending.pop(node))
         if node.op == "input":
-            return node.attr.name
-        return self._tables.name(node) if node.op == "table" else self._name(node)
+            return node.attr.name, 0
+        if node.op == "table":
+            return self._tables.name(node), 0
+        pack, first = self._homes.get(node, (node, 0))
+        return self._name(pack), first
+
+    def _entry(self, vector: Node, offset: int, index: str = "") -> str:
+        """An entry of a vector; `index` is what a loop adds."""
+        name, first = self._array(vector)
+        at = first + offset
+        return f"{name}[{f'{index} + {at}' if at and index else index or at}]"
 
     def _write_vector(self, node: Node, depth: int) -> None:
         if node.op == "pack":
-            name = self._name(node)
-            self._line(depth, f"{self.types['real']} {name}[{node.attr}];")
-            for i, arg in enumerate(node.args):
-                self._line(depth, f"{name}[{i}] = {self._operand(arg, 0)};")
+            self._write_pack(node, depth)
         elif node.op == "matvec":
             name, (rows, offset) = self._name(node), node.attr
             table, vector = node.args
@@ -221,7 +220,7 @@ class Writer:
             product, sizes = self._product(rows, n)
             self.used.add(product)
             self.operations += 2 * rows * n
-            start = f"{self.vector(vector)} + {offset}" if offset else self.vector(vector)
+            start = self.vector(vector, offset)
             self._line(depth, f"{self.types['real']} {name}[{rows}];")
             matrix = self._tables.name(table, columns=True)
             self._line(depth, f"{product}({matrix}, {start}, {name}, {sizes});")
@@ -232,32 +231,53 @@ class Writer:
             else:
                 self._write_loop(node, text)
 
+    def _write_pack(self, node: Node, depth: int) -> None:
+        """Numbers put side by side, but for those that were made there."""
+        name, made = self._name(node), plan(node.args)
+        if node not in self._declared:
+            self._line(depth, f"{self.types['real']} {name}[{node.attr}];")
+        rows = [
+            row for row in made.rows if self._homes.get(row.source.args[0]) != (node, row.first)
+        ]
+        for first, source, shape, to, of in (*made.most, *blocks(rows)):
+            over = slice(0 if shape[0] > 1 else 1, None)
+            there = self._entry(source.args[0], source.attr, index_of(of[over]))
+            here = self._entry(node, first, index_of(to[over]))
+            self._line(depth, f"{loops(shape[over])}{here} = {there};")
+        for i in made.alone:
+            self._line(depth, f"{name}[{i}] = {self._operand(node.args[i], 0)};")
+
     def _product(self, rows: int, columns: int) -> tuple[str, str]:
         """Who multiplies a matrix and a vector, and what it is told of their sizes."""
         return ("sw_matvec8", f"{columns}") if rows == 8 else ("sw_matvec", f"{rows}, {columns}")
 
     def _map(self, node: Node) -> str:
-        """What a loop does at each i; a loop that nobody else needs is part of the next one."""
-        op, size, offsets = node.attr
-        self.operations += size
+        """What a loop does at each place; one that nobody else needs is part of the next one."""
+        op, shape, places = node.attr
+        self.operations += length(node)
         entries = []
-        for arg, offset in zip(node.args, offsets, strict=True):
-            if arg in self._pending and offset == 0 and arg.attr[1] == size:
+        for arg, (offset, strides) in zip(node.args, places, strict=True):
+            if offset is None:
+                entries.append(self._named(arg))
+            elif arg in self._pending and arg.attr[1] == shape and _in_step(offset, strides, shape):
                 entries.append(f"({self._pending.pop(arg)})")
-            elif offset is None:
-                entries.append(self._operand(arg, TIGHT))
             else:
-                entries.append(self._entry(arg, offset))
-        return self._operation(op).format(*entries)
+                entries.append(self._entry(arg, offset, index_of(strides)))
+        return self._in_loop(op).format(*entries)
 
-    def _entry(self, vector: Node, offset: int) -> str:
-        """Entry i of a vector, inside a loop."""
-        return f"{self.vector(vector)}[i + {offset}]" if offset else f"{self.vector(vector)}[i]"
+    def _in_loop(self, op: str) -> str:
+        """The text of an operation on numbers in a loop."""
+        if op == "log":
+            self.used.add("sw_log_each")
+            return "sw_log_each({0})"
+        return self._operation(op)
 
     def _write_loop(self, node: Node, text: str) -> None:
-        size, name = node.attr[1], self._name(node)
-        self._line(self._depth, f"{self.types['real']} {name}[{size}];")
-        self._line(self._depth, f"for (int i = 0; i < {size}; ++i) {name}[i] = {text};")
+        shape = node.attr[1]
+        if node not in self._homes:
+            self._line(self._depth, f"{self.types['real']} {self._name(node)}[{length(node)}];")
+        entry = self._entry(node, 0, index_of(side_by_side(shape)))
+        self._line(self._depth, f"{loops(shape)}{entry} = {text};")
 
     def _write_branch(self, node: Node, depth: int) -> None:
         index, sides = node.args[0], self._place.sides[node]
@@ -303,8 +323,8 @@ class Writer:
         array = target[:-2]
         vector = in_order(values)
         if vector is not None:
-            entry = self._entry(vector, values[0].attr)
-            return [f"for (int i = 0; i < {len(values)}; ++i) {array}[i] = {entry};"]
+            entry = self._entry(vector, values[0].attr, "i")
+            return [f"{loops((len(values),))}{array}[i] = {entry};"]
         return [f"{array}[{i}] = {self.text(value)};" for i, value in enumerate(values)]
 
     def all_finite(self, array: str, size: int) -> str:
@@ -317,19 +337,12 @@ class Writer:
         self.lines.append("    " * depth + text)
 
 
-def in_order(values: Sequence[Node]) -> Node | None:
-    """The C array of which these are entries, one after the other."""
-    first = values[0]
-    if len(values) == 1 or first.op != "elem" or first.args[0].op == "branch":
-        return None
-    ordered = all(
-        v.op == "elem" and v.args == first.args and v.attr == first.attr + i
-        for i, v in enumerate(values)
-    )
-    return first.args[0] if ordered else None
+def _in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an operand is read where the result is written."""
+    return offset == 0 and strides == side_by_side(shape)
 
 
 def _size(node: Node) -> int:
     """How many numbers a name stands for."""
-    sizes = {"pack": lambda: node.attr, "matvec": lambda: node.attr[0], "map": lambda: node.attr[1]}
+    sizes = {"pack": lambda: node.attr, "matvec": lambda: node.attr[0], "map": lambda: length(node)}
     return sizes[node.op]() if node.op in sizes else node.attr[1] if node.op == "branch" else 1

@@ -38,10 +38,15 @@ class Node:
 
 
 class Graph:
-    """The nodes of one function; arguments always come before what is made of them."""
+    """The nodes of one function; arguments always come before what is made of them.
 
-    def __init__(self, dtype: Any):
+    With `rows` those of a matrix become loops. Without, their entries are numbers of their
+    own, of which a symmetric matrix has half as many.
+    """
+
+    def __init__(self, dtype: Any, rows: bool = True):
         self.dtype = np.dtype(dtype)
+        self.rows = rows
         self.nodes: list[Node] = []
         self._known: dict[Any, Node] = {}
 
@@ -86,7 +91,7 @@ class Graph:
         """The outputs of the side that `index` names; those that all sides agree on need none."""
         if index.kind == "bool":
             sides = [
-                [_under(index, bool(value), out) for out in side]
+                [self.under(index, bool(value), out) for out in side]
                 for value, side in enumerate(sides)
             ]
         columns = [tuple(side[i] for side in sides) for i in range(len(sides[0]))]
@@ -100,6 +105,23 @@ class Graph:
             self.element(node, places[column], column[0].kind) if column in places else column[0]
             for column in columns
         ]
+
+    def under(self, flag: Node, value: bool, node: Node) -> Node:
+        """What a number comes down to where a flag is known."""
+        if node.op == "select" and node.args[0] is flag:
+            return node.args[1] if value else node.args[2]
+        if node.op != "elem" or node.args[0].op != "map":
+            return node
+        (op, shape, places), args = node.args[0].attr, node.args[0].args
+        if op != "select" or args[0] is not flag:
+            return node
+        side = 1 if value else 2
+        operand, (offset, strides) = args[side], places[side]
+        if offset is None:
+            return operand
+        place = np.unravel_index(node.attr, shape)
+        index = offset + sum(int(i) * stride for i, stride in zip(place, strides, strict=True))
+        return operand.args[index] if operand.op == "pack" else self.element(operand, index)
 
     def _node(
         self, op: str, args: tuple[Node, ...], attr: Any, kind: Kind, key: Any = None
@@ -213,19 +235,17 @@ class Graph:
         return (flag if then.attr else self.apply("not", flag)), otherwise
 
 
+def in_array(node: Node) -> bool:
+    """Whether a number is an entry of a C array."""
+    return node.op == "elem" and node.args[0].op != "branch"
+
+
 def _is(node: Node, value: float) -> bool:
     return node.op == "const" and node.kind != "bool" and bool(node.attr == value)
 
 
 def _is_nan(node: Node) -> bool:
     return node.op == "const" and node.kind == "real" and bool(np.isnan(node.attr))
-
-
-def _under(flag: Node, value: bool, node: Node) -> Node:
-    """What a node comes down to where a flag is known."""
-    if node.op == "select" and node.args[0] is flag:
-        return node.args[1] if value else node.args[2]
-    return node
 
 
 def _to_int(value: Any) -> int:

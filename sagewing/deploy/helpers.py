@@ -83,6 +83,30 @@ static void sw_matvec8(const sw_real *restrict w, const sw_real *restrict x,
     for (int k = 0; k < 8; ++k) y[k] = s[k];
 }
 """,
+    "sw_log_each": """
+/* log in a loop: for floats n log 2 + log(1 + t), with 1 + t between the roots of 1/2 and 2 and a
+ * polynomial in t, which compilers vectorise. */
+#ifdef SW_DOUBLE
+static inline double sw_log_each(double a) { return log(a); }
+#else
+static inline float sw_log_each(float a)
+{
+    union { float number; uint32_t bits; } x, y;
+    const int small = a < 1.17549435e-38F;
+    x.number = small ? a * 8388608.0F : a;
+    const int32_t n = (int32_t)((x.bits + 0x4afb0dU) >> 23) - 127;
+    y.bits = x.bits - ((uint32_t)n << 23);
+    const float t = y.number - 1.0F, t2 = t * t, m = (float)(small ? n - 23 : n);
+    const float p = (((((((7.0376836292e-2F * t - 1.1514610310e-1F) * t + 1.1676998740e-1F) * t
+                         - 1.2420140846e-1F) * t + 1.4249322787e-1F) * t - 1.6668057665e-1F) * t
+                      + 2.0000714765e-1F) * t - 2.4999993993e-1F) * t + 3.3333331174e-1F;
+    const float whole = (p * t * t2 + m * -2.12194440e-4F) - 0.5F * t2 + t + m * 0.693359375F;
+    /* Where it is no positive number: what is infinite stays so, log 0 = -infinity, the rest NaN */
+    const float odd = a == 0 ? -SW_INF : a > 0 ? a : SW_NAN;
+    return a > 0 && a < SW_INF ? whole : odd;
+}
+#endif
+""",
     "sw_logistic": """
 /* 1 / (1 + exp(-a)). For floats exp is 2^n times a polynomial, which compilers vectorise. */
 #ifdef SW_DOUBLE

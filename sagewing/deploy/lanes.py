@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.deploy.c99 import Source, tables_text
+from sagewing.deploy.c99 import Source
 from sagewing.deploy.commit import commit, told
-from sagewing.deploy.emit import BINDING, COMPARED, TIGHT, Tables, Writer
+from sagewing.deploy.emit import BINDING, COMPARED, TIGHT, Writer
 from sagewing.deploy.graph import Node
 from sagewing.deploy.header import NAME, declarations, place
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.operations import OPERATIONS, Kind
 from sagewing.deploy.precision import alone
 from sagewing.deploy.program import Field, Program, program
+from sagewing.deploy.tables import Tables
 
 TYPES: dict[Kind, str] = {"real": "sw_lanes", "int": "sw_ints", "bool": "sw_ints"}
 # What stands in lanes.h; other functions are lifted from those of numbers.
@@ -89,6 +90,9 @@ class LanesWriter(Writer):
             return {"is_finite": "sw_lanes_finite({0})", "select": CHOICE}[op]
         return super()._operation(op).replace("sw_", "sw_lanes_")
 
+    def _in_loop(self, op: str) -> str:
+        return self._operation(op)
+
     def _chosen(self, node: Node, a: str, b: str) -> tuple[str, int]:
         sign, name = ">" if node.op == "max" else "<", "select" if node.kind == "real" else "choose"
         return f"sw_lanes_{name}((sw_ints)({a} {sign} {b}), {a}, {b})", TIGHT
@@ -98,8 +102,8 @@ class LanesWriter(Writer):
             return f"SW_ALL({super()._constant(node)})"
         return f"SW_ALL_INTS({-int(node.attr) if node.kind == 'bool' else int(node.attr)})"
 
-    def _entry(self, vector: Node, offset: int) -> str:
-        text = super()._entry(vector, offset)
+    def _entry(self, vector: Node, offset: int, index: str = "") -> str:
+        text = super()._entry(vector, offset, index)
         return f"SW_ALL({text})" if vector.op == "table" else text
 
     def all_finite(self, array: str, size: int) -> str:
@@ -129,7 +133,8 @@ class LanesWriter(Writer):
 
 def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
     """The C that steps many records of a filter at once, in one precision."""
-    made, tables = program(filt, n_u, dtype), Tables(np.dtype(dtype))
+    # A loop over rows would only make vectors of vectors, and these are no faster
+    made, tables = program(filt, n_u, dtype, rows=False), Tables(np.dtype(dtype))
     writer = LanesWriter(made.step.graph, made.step.outputs(), tables)
     end, of_state = _end(made, writer)
     text = "".join(f"{line}\n" for line in (*writer.lines, *end))
@@ -140,7 +145,7 @@ def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
         f'#include "{NAME}.h"\n\n',
         prelude({f"sw_{name}" for name in lifted}),
         *(_lift(name) for name in lifted),
-        tables_text(tables),
+        tables.text(),
         STEP,
         alone(text),
         "}\n",

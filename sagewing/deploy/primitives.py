@@ -187,9 +187,9 @@ def _cumulative(graph: Graph, operands: list[Value], equation: Any) -> list[Valu
     op, axis = ops[equation.primitive.name], equation.params["axis"]
     value = np.moveaxis(nodes(graph, operands[0]), axis, 0)
     value = value[::-1] if equation.params["reverse"] else value
-    rows = [value[0]]
-    for row in value[1:]:
-        rows.append(nodes(graph, elementwise(graph, op, rows[-1], row)))
+    rows = [value[0, ...]]
+    for i in range(1, len(value)):
+        rows.append(nodes(graph, elementwise(graph, op, rows[-1], value[i, ...])))
     out = np.stack(rows[::-1] if equation.params["reverse"] else rows)
     return [settle(graph, np.moveaxis(out, 0, axis))]
 

@@ -1,6 +1,7 @@
 """A filter as three functions of plain arrays: how it starts, steps, and steps unmeasured."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +13,7 @@ from sagewing.deploy.graph import Graph, Node
 from sagewing.deploy.operations import Kind
 from sagewing.deploy.refusal import NotInC
 from sagewing.deploy.trace import trace
-from sagewing.deploy.values import Value, elements, nodes
+from sagewing.deploy.values import LOOP_LENGTH, Value, elements, gathered, nodes
 from sagewing.filters import checks
 from sagewing.filters.recursion import Estimate
 from sagewing.filters.running import complete
@@ -63,8 +64,11 @@ class Program(NamedTuple):
     predict_only: Function
 
 
-def program(filt: Any, n_u: int, dtype: Any) -> Program:
-    """Trace a filter's `init` and `step`, for inputs of this size (0: none), in a precision."""
+def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
+    """Trace a filter's `init` and `step`, for inputs of this size (0: none), in a precision.
+
+    With `rows` those of a large matrix become loops.
+    """
     dtype = np.dtype(dtype)
     with jax.enable_x64(dtype == np.float64):
         filt = in_precision(filt, dtype)
@@ -79,11 +83,12 @@ def program(filt: Any, n_u: int, dtype: Any) -> Program:
 
         def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> tuple[Any, Estimate]:
             state, said = filt.step(jax.tree.unflatten(structure, leaves), z, u, dt, arrived)
-            return jax.tree.leaves(state), complete(filt, said._replace(trace=None), ())
+            return state, complete(filt, said._replace(trace=None), ())
 
         def unmeasured(leaves: Any, u: Any, dt: Any) -> tuple[Any, Estimate]:
             return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)
 
+        traced = partial(_traced, rows)
         leaves = jax.tree.leaves(start)
         names = [f"s->{field.name}" for field in fields]
         said = jax.eval_shape(step, leaves, z, flags, u, dt)[1]
@@ -93,38 +98,41 @@ def program(filt: Any, n_u: int, dtype: Any) -> Program:
             n_u,
             fields,
             _fields(said)[0],
-            _traced(lambda x, P: (jax.tree.leaves(filt.init(x, P)), ()), ["x0", "P0"], x0, P0),
-            _traced(
+            traced(lambda x, P: (filt.init(x, P), ()), ["x0", "P0"], x0, P0),
+            traced(
                 step, [*names, "z", "arrived", *["u"][: n_u > 0], "dt"], leaves, z, flags, u, dt
             ),
-            _traced(unmeasured, [*names, *["u"][: n_u > 0], "dt"], leaves, u, dt),
+            traced(unmeasured, [*names, *["u"][: n_u > 0], "dt"], leaves, u, dt),
         )
 
 
-def _traced(function: Callable[..., Any], names: list[str], *args: Any) -> Function:
+def _traced(rows: bool, function: Callable[..., Any], names: list[str], *args: Any) -> Function:
     """The graph of a function whose arguments have these names in C."""
     made, out = jax.make_jaxpr(function, return_shape=True)(*args)
     reals = [a.dtype for a in jax.tree.leaves(args) if a.dtype.kind == "f"]
-    graph = Graph(reals[0])
+    graph = Graph(reals[0], rows)
     operands = []
     for name, arg in zip(names, jax.tree.leaves(args), strict=True):
         vector = graph.vector("input", (), Input(name, arg.shape == ()), _kind(arg.dtype))
-        operands.append(_named(graph, vector, arg.shape, name.endswith("P")))
-    results = [nodes(graph, value) for value in trace(graph, made, operands)]
-    n_state = len(jax.tree.leaves(out[0]))
-    return Function(graph, results[:n_state], results[n_state:])
+        entries = elements(graph, vector, int(np.prod(arg.shape))).reshape(arg.shape)
+        read_in_loops = graph.rows and max(arg.shape, default=0) >= LOOP_LENGTH
+        operands.append(entries if read_in_loops else _symmetric(name, entries))
+    state, said = (_fields(tree)[0] for tree in out)
+    results = [
+        gathered(graph, _symmetric(field.name, nodes(graph, value)))
+        for field, value in zip((*state, *said), trace(graph, made, operands), strict=True)
+    ]
+    return Function(graph, results[: len(state)], results[len(state) :])
 
 
-def _named(graph: Graph, vector: Node, shape: tuple[int, ...], covariance: bool) -> Value:
-    """The entries of an input; a covariance is symmetric, so that half of it need be read."""
-    size = int(np.prod(shape))
-    if shape == ():
-        return elements(graph, vector, 1).reshape(())
-    entries = elements(graph, vector, size).reshape(shape)
-    if covariance and len(shape) == 2 and shape[0] == shape[1]:
-        upper = np.triu_indices(shape[0], 1)
-        entries[upper] = entries.T[upper]
-    return entries
+def _symmetric(name: str, value: Value) -> Value:
+    """An array; the upper half of a covariance is the lower one, whatever rounding says."""
+    if value.ndim != 2 or name.split("->")[-1] not in ("P", "P0"):
+        return value
+    upper = np.triu_indices(len(value), 1)
+    value = value.copy()
+    value[upper] = value.T[upper]
+    return value
 
 
 def _fields(tree: Any) -> tuple[list[Field], Any]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sagewing.deploy.graph import Graph
 from sagewing.deploy.trace import rule, unsupported
-from sagewing.deploy.values import Value, elementwise, is_known, nodes, settle
+from sagewing.deploy.values import Value, elementwise, gathered, is_known, nodes, settle
 
 
 @rule("reshape")
@@ -22,7 +22,7 @@ def _squeeze(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("transpose")
 def _transpose(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    return [operands[0].transpose(equation.params["permutation"])]
+    return [gathered(graph, operands[0]).transpose(equation.params["permutation"])]
 
 
 @rule("broadcast_in_dim")

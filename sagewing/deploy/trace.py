@@ -1,6 +1,7 @@
 """From a JAX program to the graph of its numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,16 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from sagewing.deploy.graph import Graph
 from sagewing.deploy.refusal import Unsupported
-from sagewing.deploy.values import Value, elementwise, is_known, known, nodes, settle
+from sagewing.deploy.values import (
+    Value,
+    elementwise,
+    gathered,
+    is_known,
+    known,
+    looped,
+    nodes,
+    settle,
+)
 
 # A primitive's rule: the graph, the operands and the equation, to the results.
 Rule = Callable[[Graph, list[Value], Any], list[Value]]
@@ -108,20 +118,41 @@ def _cond(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     node: Any = index[()]
     if node.op == "to_int" and node.args[0].kind == "bool":
         node = node.args[0]
-    sides = [trace(graph, branch, operands) for branch in branches]
-    flat = [[n for value in side for n in nodes(graph, value).ravel()] for side in sides]
-    return _unflattened(graph, graph.branch(node, flat), [value.shape for value in sides[0]])
+    before = len(graph.nodes)
+    sides = [[nodes(graph, v) for v in trace(graph, branch, operands)] for branch in branches]
+    outputs = list(zip(*sides, strict=True))
+    results = [_chosen(graph, node, values, before) for values in outputs]
+    rest = [values for values, made in zip(outputs, results, strict=True) if made is None]
+    flat = [[n for value in side for n in value.ravel()] for side in zip(*rest, strict=True)]
+    chosen = iter(graph.branch(node, flat) if rest else ())
+    return [
+        settle(graph, _filled(values[0].shape, chosen)) if made is None else made
+        for values, made in zip(outputs, results, strict=True)
+    ]
 
 
-def _unflattened(graph: Graph, flat: list[Any], shapes: list[tuple[int, ...]]) -> list[Value]:
-    results, first = [], 0
-    for shape in shapes:
-        size = int(np.prod(shape))
-        entries = np.empty(size, object)
-        entries[:] = flat[first : first + size]
-        results.append(settle(graph, entries.reshape(shape)))
-        first += size
-    return results
+def _chosen(graph: Graph, flag: Any, values: Sequence[Value], before: int) -> Value | None:
+    """The choice between vectors that are there anyhow, as loops; what is the same, as a vector."""
+    if flag.kind != "bool" or not graph.rows:
+        return None
+    sides = []
+    for side, value in enumerate(values):
+        kept: list[Any] = [graph.under(flag, bool(side), node) for node in value.flat]
+        if any(node.id >= before and node.op != "const" for node in kept):
+            return None
+        sides.append(_filled(value.shape, iter(kept)))
+    otherwise, then = sides
+    if np.all(then == otherwise):
+        return settle(graph, gathered(graph, then))
+    flags = _filled(then.shape, repeat(flag))
+    return looped(graph, "select", [flags, then, otherwise], strictly=True)
+
+
+def _filled(shape: tuple[int, ...], entries: Iterator[Any]) -> Value:
+    out = np.empty(shape, object)
+    for place in np.ndindex(shape):
+        out[place] = next(entries)
+    return out
 
 
 @rule("platform_index")

@@ -1,10 +1,12 @@
 """Arrays of numbers while a program is traced: known ones, or one node for each entry."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sagewing.deploy.graph import Graph, Node
+from sagewing.deploy.graph import Graph, Node, in_array
+from sagewing.deploy.indices import side_by_side
 from sagewing.deploy.operations import OPERATIONS
 
 # An array of numbers that are known, or an object array of nodes.
@@ -20,11 +22,12 @@ LOOP_OPERATIONS = {
 } | {"add", "sub", "mul", "neg", "max", "min", "select"}
 
 
-class Run(NamedTuple):
-    """Entries that lie side by side in a vector from `offset` on; one number where that is None."""
+class View(NamedTuple):
+    """Entries of a vector from `offset` on, so far apart along each axis; one number if None."""
 
     node: Node
     offset: int | None
+    strides: tuple[int, ...] = ()
 
 
 def is_known(value: Value) -> bool:
@@ -51,30 +54,36 @@ def settle(graph: Graph, value: Value) -> Value:
     return np.array([node.attr for node in flat], dtype).reshape(value.shape)
 
 
-def run_of(graph: Graph, flat: Value) -> Run | None:
+def view_of(graph: Graph, value: Value) -> View | None:
     """The vector whose entries these are, if there is one."""
-    if is_known(flat):
-        if np.all(flat == flat[0]):
-            return Run(graph.constant(flat[0]), None)
-        return Run(graph.vector("table", (), (flat.shape, flat.tobytes())), 0)
-    first = flat[0]
-    if all(node is first for node in flat):
-        return Run(first, None)
-    if first.op != "elem" or first.args[0].op == "branch":
+    if is_known(value):
+        if np.all(value == value.flat[0]):
+            return View(graph.constant(value.flat[0]), None)
+        table = graph.vector("table", (), ((value.size,), value.tobytes()))
+        return View(table, 0, side_by_side(value.shape))
+    first = value.flat[0]
+    if all(node is first for node in value.flat):
+        return View(first, None)
+    if not in_array(first):
         return None
-    vector, offset = first.args[0], first.attr
-    for i, node in enumerate(flat):
-        if node.op != "elem" or node.args[0] is not vector or node.attr != offset + i:
+    strides = []
+    for axis, size in enumerate(value.shape):
+        next_to_first = tuple(int(a == axis and size > 1) for a in range(value.ndim))
+        node = value[next_to_first]
+        strides.append(node.attr - first.attr if in_array(node) else 0)
+    for place, node in np.ndenumerate(value):
+        at = first.attr + sum(i * stride for i, stride in zip(place, strides, strict=True))
+        if node.op != "elem" or node.args != first.args or node.attr != at:
             return None
-    return Run(vector, offset)
+    return View(first.args[0], first.attr, tuple(strides))
 
 
-def packed(graph: Graph, flat: Value) -> Run:
+def packed(graph: Graph, flat: Value) -> View:
     """A vector of these entries, a new one if need be."""
-    run = run_of(graph, flat)
-    if run is not None and run.offset is not None:
-        return run
-    return Run(graph.vector("pack", tuple(nodes(graph, flat)), flat.size), 0)
+    view = view_of(graph, flat)
+    if view is not None and view.strides == (1,):
+        return view
+    return View(graph.vector("pack", tuple(nodes(graph, flat)), flat.size), 0, (1,))
 
 
 def elements(graph: Graph, vector: Node, size: int) -> Value:
@@ -86,52 +95,132 @@ def elements(graph: Graph, vector: Node, size: int) -> Value:
 
 
 def elementwise(graph: Graph, op: str, *operands: Value) -> Value:
-    """An operation on each entry; as a loop where the operands are long vectors themselves."""
+    """An operation on each entry; as loops where the operands are long vectors themselves."""
     shape = np.broadcast_shapes(*(v.shape for v in operands))
     if 0 in shape:
         return np.zeros(shape, graph.dtype)
-    flats = [np.broadcast_to(v, shape).ravel() for v in operands]
-    if len(flats[0]) >= LOOP_LENGTH and op in LOOP_OPERATIONS:
-        made = _loop(graph, op, flats)
-        if made is not None:
-            return made.reshape(shape)
-    columns = [nodes(graph, flat) for flat in flats]
-    out = np.empty(len(flats[0]), object)
+    full = [np.broadcast_to(v, shape) for v in operands]
+    made = looped(graph, op, full)
+    if made is None:
+        made = _entries(graph, op, full)
+    return settle(graph, made)
+
+
+def looped(graph: Graph, op: str, operands: list[Value], strictly: bool = False) -> Value | None:
+    """The operation as a loop over all entries, or as one over each long row or column.
+
+    Rows that cannot be loops are computed entry by entry, but not `strictly`.
+    """
+    shape, size = operands[0].shape, operands[0].size
+    if op not in LOOP_OPERATIONS or size < LOOP_LENGTH:
+        return None
+    if not graph.rows:
+        made = _loop(graph, op, [v.ravel() for v in operands], gathers=False)
+        return None if made is None else made.reshape(shape)
+    length = shape[-1]
+    if len(shape) == 2 and 1 < length < LOOP_LENGTH <= shape[0]:
+        made = looped(graph, op, [v.T for v in operands], strictly)
+        return None if made is None else made.T
+    of_rows = LOOP_LENGTH <= length < size
+    whole = (-1, length) if of_rows else (-1,)
+    gathers = max(shape) >= LOOP_LENGTH
+    made = _loop(graph, op, [v.reshape(whole) for v in operands], gathers)
+    if made is not None or not of_rows:
+        return None if made is None else made.reshape(shape)
+    rows = []
+    for row in zip(*(v.reshape(whole) for v in operands), strict=True):
+        made = _loop(graph, op, list(row))
+        if made is None and strictly:
+            return None
+        rows.append(_entries(graph, op, row) if made is None else made)
+    return np.stack(rows).reshape(shape)
+
+
+def _entries(graph: Graph, op: str, operands: Sequence[Value]) -> Value:
+    """The operation entry by entry."""
+    out = np.empty(operands[0].size, object)
+    columns = [nodes(graph, v).ravel() for v in operands]
     for i, args in enumerate(zip(*columns, strict=True)):
         out[i] = graph.apply(op, *args)
-    return settle(graph, out.reshape(shape))
+    return out.reshape(operands[0].shape)
 
 
-def _loop(graph: Graph, op: str, flats: list[Value]) -> Value | None:
-    """A loop, if an operand is a vector already; what is not yet one becomes one."""
-    if all(is_known(flat) for flat in flats):
+def _loop(graph: Graph, op: str, operands: list[Value], gathers: bool = True) -> Value | None:
+    """A loop, if an operand is a vector already or, if it `gathers`, most of its entries are.
+
+    Operands that are not yet vectors become some.
+    """
+    if all(is_known(value) for value in operands):
         return None
-    firsts = [nodes(graph, flat[:1])[0] for flat in flats]
+    firsts = [nodes(graph, value).flat[0] for value in operands]
     made = graph.apply(op, *firsts)
     if made.op == "const" or made in firsts:  # such as a product with zero: entry by entry
         return None
-    runs = [run_of(graph, flat) for flat in flats]
-    if all(run is None or run.offset is None or run.node.op == "table" for run in runs):
+    if op == "mul" and any(is_known(value) and not np.all(value) for value in operands):
         return None
-    for i, (run, flat) in enumerate(zip(runs, flats, strict=True)):
+    views = [view_of(graph, value) for value in operands]
+    of_vectors = [
+        gathers and _mostly_in_arrays(value)
+        if view is None
+        else view.offset is not None and view.node.op != "table"
+        for view, value in zip(views, operands, strict=True)
+    ]
+    if not any(of_vectors):
+        return None
+    for i, value in enumerate(operands):
         flag = op == "select" and i == 0
-        if run is None and not flag and all(n.op != "const" and n.kind == "real" for n in flat):
-            run = runs[i] = packed(graph, flat)
-        one_flag = run is not None and run.offset is None and run.node.kind == "bool"
-        if run is None or not (one_flag if flag else run.node.kind == "real"):
+        view = views[i]
+        if view is None and not flag and (value.ndim == 1 or of_vectors[i]):
+            view = views[i] = _joined(graph, value)
+        elif view is not None and view.offset is not None and value.ndim == 1:
+            view = views[i] = packed(graph, value)  # side by side, which is faster to read
+        one_flag = view is not None and view.offset is None and view.node.kind == "bool"
+        if view is None or not (one_flag if flag else view.node.kind == "real"):
             return None
-    found = [run for run in runs if run is not None]
-    offsets = tuple(run.offset for run in found)
-    size = len(flats[0])
-    vector = graph.vector("map", [run.node for run in found], (op, size, offsets))
-    return elements(graph, vector, size)
+    found = [view for view in views if view is not None]
+    shape, size = operands[0].shape, operands[0].size
+    flat = side_by_side(shape)
+    of_tables = any(view.node.op == "map" and view.node.attr[1] == shape for view in found)
+    if not of_tables and all(view.offset is None or view.strides == flat for view in found):
+        shape = (size,)
+        found = [view if view.offset is None else view._replace(strides=(1,)) for view in found]
+    places = tuple((view.offset, view.strides) for view in found)
+    vector = graph.vector("map", [view.node for view in found], (op, shape, places))
+    return elements(graph, vector, size).reshape(operands[0].shape)
+
+
+def _joined(graph: Graph, value: Value) -> View | None:
+    """Numbers put side by side, those that are the same in all rows once."""
+    if any(node.op == "const" or node.kind != "real" for node in value.flat):
+        return None
+    if value.ndim == 2 and np.all(value == value[:1]):
+        return packed(graph, value[0])._replace(strides=(0, 1))
+    if value.ndim == 2 and np.all(value == value[:, :1]):
+        return packed(graph, value[:, 0])._replace(strides=(1, 0))
+    return packed(graph, value.ravel())._replace(strides=side_by_side(value.shape))
+
+
+def _mostly_in_arrays(value: Value) -> bool:
+    """Whether most entries lie in vectors already, if not side by side."""
+    return not is_known(value) and 2 * sum(map(in_array, value.flat)) > value.size
+
+
+def gathered(graph: Graph, value: Value) -> Value:
+    """The same numbers in one vector, where most of them lie in several already."""
+    flat = value.ravel()
+    long = graph.rows and max(value.shape, default=0) >= LOOP_LENGTH
+    if not long or not _mostly_in_arrays(flat):
+        return value
+    if view_of(graph, value) is not None or any(node.kind != "real" for node in flat):
+        return value
+    return elements(graph, packed(graph, flat).node, flat.size).reshape(value.shape)
 
 
 def product(graph: Graph, A: Value, x: Value) -> Value:
     """A x for a matrix of constants: a loop over a table."""
-    run = packed(graph, x)
+    view = packed(graph, x)
     table = graph.vector("table", (), (A.shape, np.ascontiguousarray(A).tobytes()))
-    vector = graph.vector("matvec", (table, run.node), (A.shape[0], run.offset))
+    vector = graph.vector("matvec", (table, view.node), (A.shape[0], view.offset))
     return elements(graph, vector, A.shape[0])
 
 

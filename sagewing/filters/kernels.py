@@ -136,7 +136,7 @@ def _propagate_forward(F, P, constants):
     moving = F.shape[0] - constants
     F_m = F[:moving]
     FP = matmul(F_m, P)
-    moved = symmetric(matmul(FP, transpose(F_m)))
+    moved = symmetric(matmul(F_m, transpose(FP)))  # F's zeros on the left: no row of C for them
     if constants == 0:
         return moved, (F_m, FP, P)
     beside = FP[:, moving:]
@@ -166,10 +166,9 @@ _propagate.defvjp(_propagate_forward, _propagate_backward)
 def project(N: Matrix, P: Matrix, first: int) -> Matrix:
     """E P E^T for a symmetric P, symmetric to the last bit; E is I, with N from row `first` on."""
     last = first + N.shape[0]
-    before, own, after = (
-        matmul(N, P[first:last, a:b]) for a, b in ((0, first), (first, last), (last, P.shape[0]))
-    )
-    own = symmetric(matmul(own, transpose(N)))
+    NP = matmul(N, P[first:last])
+    before, after = NP[:, :first], NP[:, last:]
+    own = symmetric(matmul(NP[:, first:last], transpose(N)))
     top = [P[:first, :first], transpose(before), P[:first, last:]]
     bottom = [P[last:, :first], transpose(after), P[last:, last:]]
     rows = [jnp.concatenate(row, axis=1) for row in (top, [before, own, after], bottom)]
@@ -192,7 +191,7 @@ def _gain(P: Covariances, H: Jacobians, R: Innovations) -> tuple[Gain, Any]:
     L = cholesky(HPH + R)
     L_inv = inverse_lower(L)
     W = matmul(L_inv, HP)
-    K = matmul(transpose(W), L_inv)
+    K = transpose(matmul(transpose(L_inv), W))
     removed = matmul(transpose(W), W)
     # Rounding in S and in H P reaches P through the gain; giving it back keeps P positive.
     spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
