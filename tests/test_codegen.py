@@ -103,6 +103,26 @@ class Loom(sw.Model):
         return x + 0.2 * jnp.sin(jnp.roll(x, 1)) * jnp.append(jnp.zeros(4), jnp.ones(5))
 
 
+class Spindle(sw.Model):
+    """Whole exponents, bounds at infinity, a sum step by step, a number that two choices share."""
+
+    def transition(self, x, u, dt):
+        powers = (1.5 + x * x) ** jnp.array([1, 2, 3, 1, 2, 3, 1, 2, 3])
+        held = jnp.clip(x, jnp.where(jnp.arange(9) > 4, -0.4, -jnp.inf), jnp.full(9, jnp.inf))
+        length, _ = jax.lax.scan(lambda total, v: (total + v * v, None), 0.0, x)
+        first = jnp.sin(x)[0]
+        turn = jax.lax.cond(x[1] > 0.0, lambda: first * x[2], lambda: first - x[2])
+        nearly = jnp.sin(x) * jnp.array([0.1 + 0.2] + [0.3] * 8)  # all the same as floats
+        steps = jnp.round(3.0 * x).astype(int) @ jnp.arange(108).reshape(12, 9).T
+        count = 1e-3 * jnp.append(steps, steps)[3:12]
+        return held + dt * (
+            0.1 * powers - length * x + turn + nearly * jnp.linspace(1, 2, 9) + count
+        )
+
+    def observe(self, x, u):
+        return x[::4] + 0.1 * jnp.cos(x[:3])
+
+
 QUADROTOR = sw.models.Switched(
     (sw.models.QuadrotorKinematic(jacobian="euler"), sw.models.QuadrotorDynamic()),
     inputs=((0, 6), (6, 10)),
@@ -116,6 +136,7 @@ SYSTEMS = {
     "clockwork": (Clockwork(), [0.3, 0.1], 0.3, [1e-3] * 2, [0.1]),
     "radar": (Radar(), [-9.0, 0.1, 1.0, -0.5, 0.3], 0.3, [1e-3] * 5, [0.1, 0.01, 0.1]),
     "loom": (Loom(), np.linspace(-0.5, 0.6, 9), 0.3, [1e-3] * 9, np.linspace(0.05, 0.2, 9)),
+    "spindle": (Spindle(), np.linspace(-0.5, 0.6, 9), 0.3, [1e-3] * 9, [0.1] * 3),
     "quadrotor": (
         QUADROTOR,
         np.eye(N_X)[6],
@@ -184,6 +205,7 @@ CASES = [
     ("engine", "ekf"),
     ("clockwork", "ekf"),
     *(("loom", name) for name in ("sage-husa", "vbakf", "universal")),
+    ("spindle", "ekf"),
     ("quadrotor", "ndr-posterior"),
 ]
 
@@ -236,6 +258,7 @@ def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
         ("lorenz", "ekf"),
         ("lorenz", "ndr"),
         ("loom", "ekf"),
+        ("spindle", "ekf"),
         ("radar", "sage-husa"),
         ("quadrotor", "gated"),
     ],
@@ -384,6 +407,11 @@ def test_the_logarithm_of_loops_is_that_of_libm(tmp_path):
     )
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(b, np.log(a.astype(float)), rtol=2e-7, atol=1e-7)
+
+
+def test_constants_that_are_equal_as_floats_only_leave_each_precision_its_own_tables():
+    code = source(build("spindle", "ekf")).code
+    assert re.search(r"#ifdef SW_DOUBLE\s+static const sw_real sw_table0", code)
 
 
 def test_tables_of_the_same_numbers_in_another_shape_are_two():

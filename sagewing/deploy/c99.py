@@ -72,7 +72,7 @@ def source(
             f'#include "{NAME}.h"\n\n',
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used),
-            numbers.text(),
+            _in_precisions([table.text() for table in tables]),
             *(_function(name, [body.text for body in bodies[name]]) for name in FUNCTIONS),
         ]
     )
@@ -84,8 +84,11 @@ def source(
 
 
 def _function(name: str, texts: Sequence[str]) -> str:
-    text = alone(texts[0]) if len(texts) == 1 else joined(*texts)
-    return f"\n{SIGNATURES[name]}\n{{\n{text}}}\n"
+    return f"\n{SIGNATURES[name]}\n{{\n{_in_precisions(texts)}}}\n"
+
+
+def _in_precisions(texts: Sequence[str]) -> str:
+    return alone(texts[0]) if len(texts) == 1 else joined(*texts)
 
 
 def _body(name: str, made: Program, tables: Tables) -> _Body:

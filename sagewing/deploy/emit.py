@@ -31,7 +31,6 @@ BINDING = {
 }
 # A number that is used once is written where it is used, up to this length of text.
 LONGEST = 400
-WIDTH = 96
 
 
 class Cost(NamedTuple):
@@ -86,12 +85,14 @@ class Writer:
                 continue
             if ready:
                 self._done.add(node)
-                self._write(node, region, depth)
+                self._write(node, depth)
                 continue
             stack.append((node, True))
             stack += [(arg, False) for arg in list(self._place.needed(node))[::-1]]
 
-    def _write(self, node: Node, region: Region, depth: int) -> None:
+    def _write(self, node: Node, depth: int) -> None:
+        if node.op == "elem" and node.args[0] in self._pending:
+            self._array(node.args[0])  # here, where all who read the number can see it
         if node.op in ("const", "input", "table", "elem"):
             return
         if node.op == "branch":
@@ -236,14 +237,12 @@ class Writer:
         name, made = self._name(node), plan(node.args)
         if node not in self._declared:
             self._line(depth, f"{self.types['real']} {name}[{node.attr}];")
-        rows = [
-            row for row in made.rows if self._homes.get(row.source.args[0]) != (node, row.first)
-        ]
-        for first, source, shape, to, of in (*made.most, *blocks(rows)):
-            over = slice(0 if shape[0] > 1 else 1, None)
-            there = self._entry(source.args[0], source.attr, index_of(of[over]))
-            here = self._entry(node, first, index_of(to[over]))
-            self._line(depth, f"{loops(shape[over])}{here} = {there};")
+        rows = [r for r in made.rows if self._homes.get(r.source.args[0]) != (node, r.first)]
+        for copy in (*([made.most] if made.most else ()), *blocks(rows)):
+            axes = slice(0 if copy.shape[0] > 1 else 1, None)
+            there = self._entry(copy.source.args[0], copy.source.attr, index_of(copy.of[axes]))
+            here = self._entry(node, copy.first, index_of(copy.to[axes]))
+            self._line(depth, f"{loops(copy.shape[axes])}{here} = {there};")
         for i in made.alone:
             self._line(depth, f"{name}[{i}] = {self._operand(node.args[i], 0)};")
 

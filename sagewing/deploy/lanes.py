@@ -145,7 +145,7 @@ def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
         f'#include "{NAME}.h"\n\n',
         prelude({f"sw_{name}" for name in lifted}),
         *(_lift(name) for name in lifted),
-        tables.text(),
+        alone(tables.text()),
         STEP,
         alone(text),
         "}\n",

@@ -30,7 +30,7 @@ class Copy(NamedTuple):
 class Plan(NamedTuple):
     """What most numbers of a pack are, over the places of others, too; then rows; then the rest."""
 
-    most: list[Copy]
+    most: Copy | None
     rows: list[Copy]
     alone: list[int]
 
@@ -45,7 +45,7 @@ def plan(args: Sequence[Node]) -> Plan:
     places = [i for i, one in enumerate(same) if one]
     whole = _row(places[0], args[places[0]], places[-1] + 1 - places[0], 1)
     rest = _parts(args, [i for i, one in enumerate(same) if not one])
-    return rest._replace(most=[whole])
+    return rest._replace(most=whole)
 
 
 def homes(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int]]:
@@ -55,7 +55,9 @@ def homes(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int]]:
         if node.op != "pack" or node not in place.region:
             continue
         made = plan(node.args)
-        for row in () if made.most else made.rows:  # what is copied first would go over them
+        if made.most is not None:  # it would be written over them
+            continue
+        for row in made.rows:
             vector = row.source.args[0]
             size = length(vector) if vector.op == "map" else 0
             if row == _row(row.first, row.source, size, 1) and row.source.attr == 0:
@@ -100,7 +102,7 @@ def in_order(values: Sequence[Node]) -> Node | None:
 
 
 def _parts(args: Sequence[Node], places: Sequence[int]) -> Plan:
-    made = Plan([], [], [])
+    made = Plan(None, [], [])
     for part in _runs(args, places):
         first = args[part[0]]
         if len(part) >= COPIED:

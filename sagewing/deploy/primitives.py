@@ -231,7 +231,8 @@ def _matmul(graph: Graph, A: Value, B: Value) -> Value:
 
 
 def _is_table(A: Value) -> bool:
-    return is_known(A) and A.size >= TABLE_SIZE and bool(np.count_nonzero(A) > 0.5 * A.size)
+    many = is_known(A) and A.dtype.kind == "f" and A.size >= TABLE_SIZE
+    return many and bool(np.count_nonzero(A) > 0.5 * A.size)
 
 
 @rule("cholesky")

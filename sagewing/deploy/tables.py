@@ -24,10 +24,10 @@ class Tables:
         return self._names[key]
 
     def text(self) -> str:
-        """Their definitions in C."""
+        """Their definitions in C, with constants as `emit.py` writes them."""
         text = []
         for name, array in self.arrays.items():
-            numbers = [repr(float(number)) for number in array.ravel()]
+            numbers = [f"«{float(number)!r}»" for number in array.ravel()]
             text.append(f"\nstatic const sw_real {name}[{array.size}] = {{\n")
             text += [f"    {', '.join(numbers[i : i + 4])},\n" for i in range(0, len(numbers), 4)]
             text.append("};\n")

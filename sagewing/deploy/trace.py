@@ -145,7 +145,7 @@ def _chosen(graph: Graph, flag: Any, values: Sequence[Value], before: int) -> Va
     if np.all(then == otherwise):
         return settle(graph, gathered(graph, then))
     flags = _filled(then.shape, repeat(flag))
-    return looped(graph, "select", [flags, then, otherwise], strictly=True)
+    return looped(graph, "select", [flags, then, otherwise])
 
 
 def _filled(shape: tuple[int, ...], entries: Iterator[Any]) -> Value:
@@ -175,7 +175,7 @@ def _scan(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     order = range(p["length"])
     rows: dict[int, list[Value]] = {}
     for i in reversed(order) if p["reverse"] else order:
-        results = trace(graph, p["jaxpr"], [*consts, *carry, *(c[i] for c in columns)])
+        results = trace(graph, p["jaxpr"], [*consts, *carry, *(c[i, ...] for c in columns)])
         carry, rows[i] = results[: len(carry)], results[len(carry) :]
     stacked = [
         _stack(graph, [rows[i][k] for i in order]) for k in range(len(rows[0]) if rows else 0)

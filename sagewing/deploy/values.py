@@ -59,6 +59,8 @@ def view_of(graph: Graph, value: Value) -> View | None:
     if is_known(value):
         if np.all(value == value.flat[0]):
             return View(graph.constant(value.flat[0]), None)
+        if value.dtype.kind != "f":
+            return None
         table = graph.vector("table", (), ((value.size,), value.tobytes()))
         return View(table, 0, side_by_side(value.shape))
     first = value.flat[0]
@@ -106,10 +108,10 @@ def elementwise(graph: Graph, op: str, *operands: Value) -> Value:
     return settle(graph, made)
 
 
-def looped(graph: Graph, op: str, operands: list[Value], strictly: bool = False) -> Value | None:
+def looped(graph: Graph, op: str, operands: list[Value]) -> Value | None:
     """The operation as a loop over all entries, or as one over each long row or column.
 
-    Rows that cannot be loops are computed entry by entry, but not `strictly`.
+    Rows that cannot be loops are computed entry by entry; None where nothing is long enough.
     """
     shape, size = operands[0].shape, operands[0].size
     if op not in LOOP_OPERATIONS or size < LOOP_LENGTH:
@@ -119,7 +121,7 @@ def looped(graph: Graph, op: str, operands: list[Value], strictly: bool = False)
         return None if made is None else made.reshape(shape)
     length = shape[-1]
     if len(shape) == 2 and 1 < length < LOOP_LENGTH <= shape[0]:
-        made = looped(graph, op, [v.T for v in operands], strictly)
+        made = looped(graph, op, [v.T for v in operands])
         return None if made is None else made.T
     of_rows = LOOP_LENGTH <= length < size
     whole = (-1, length) if of_rows else (-1,)
@@ -130,8 +132,6 @@ def looped(graph: Graph, op: str, operands: list[Value], strictly: bool = False)
     rows = []
     for row in zip(*(v.reshape(whole) for v in operands), strict=True):
         made = _loop(graph, op, list(row))
-        if made is None and strictly:
-            return None
         rows.append(_entries(graph, op, row) if made is None else made)
     return np.stack(rows).reshape(shape)
 
@@ -146,52 +146,61 @@ def _entries(graph: Graph, op: str, operands: Sequence[Value]) -> Value:
 
 
 def _loop(graph: Graph, op: str, operands: list[Value], gathers: bool = True) -> Value | None:
-    """A loop, if an operand is a vector already or, if it `gathers`, most of its entries are.
-
-    Operands that are not yet vectors become some.
-    """
+    """A loop, if an operand is a vector already or, if it `gathers`, most of its entries are."""
     if all(is_known(value) for value in operands):
         return None
-    firsts = [nodes(graph, value).flat[0] for value in operands]
+    firsts = [nodes(graph, value.reshape(-1)[:1])[0] for value in operands]
     made = graph.apply(op, *firsts)
     if made.op == "const" or made in firsts:  # such as a product with zero: entry by entry
         return None
     if op == "mul" and any(is_known(value) and not np.all(value) for value in operands):
         return None
+    views = _views(graph, op, operands, gathers)
+    if views is None:
+        return None
+    shape, size = operands[0].shape, operands[0].size
+    flat = side_by_side(shape)
+    # One loop is enough where all lies side by side; but a loop over rows is best part of another
+    keeps_rows = any(view.node.op == "map" and view.node.attr[1] == shape for view in views)
+    if not keeps_rows and all(view.offset is None or view.strides == flat for view in views):
+        shape = (size,)
+        views = [view if view.offset is None else view._replace(strides=(1,)) for view in views]
+    places = tuple((view.offset, view.strides) for view in views)
+    vector = graph.vector("map", [view.node for view in views], (op, shape, places))
+    return elements(graph, vector, size).reshape(operands[0].shape)
+
+
+def _views(graph: Graph, op: str, operands: list[Value], gathers: bool) -> list[View] | None:
+    """The operands of a loop; those that are not yet vectors become some, if one is already."""
     views = [view_of(graph, value) for value in operands]
-    of_vectors = [
+    there = [
         gathers and _mostly_in_arrays(value)
         if view is None
         else view.offset is not None and view.node.op != "table"
         for view, value in zip(views, operands, strict=True)
     ]
-    if not any(of_vectors):
+    if not any(there):
         return None
-    for i, value in enumerate(operands):
-        flag = op == "select" and i == 0
-        view = views[i]
-        if view is None and not flag and (value.ndim == 1 or of_vectors[i]):
-            view = views[i] = _joined(graph, value)
-        elif view is not None and view.offset is not None and value.ndim == 1:
-            view = views[i] = packed(graph, value)  # side by side, which is faster to read
-        one_flag = view is not None and view.offset is None and view.node.kind == "bool"
-        if view is None or not (one_flag if flag else view.node.kind == "real"):
+    found = []
+    for i, (view, value) in enumerate(zip(views, operands, strict=True)):
+        if op == "select" and i == 0:
+            if view is None or view.offset is not None or view.node.kind != "bool":
+                return None
+            found.append(view)
+            continue
+        if view is None and (value.ndim == 1 or there[i]):
+            view = _joined(graph, value)
+        if view is None or view.node.kind != "real":
             return None
-    found = [view for view in views if view is not None]
-    shape, size = operands[0].shape, operands[0].size
-    flat = side_by_side(shape)
-    of_tables = any(view.node.op == "map" and view.node.attr[1] == shape for view in found)
-    if not of_tables and all(view.offset is None or view.strides == flat for view in found):
-        shape = (size,)
-        found = [view if view.offset is None else view._replace(strides=(1,)) for view in found]
-    places = tuple((view.offset, view.strides) for view in found)
-    vector = graph.vector("map", [view.node for view in found], (op, shape, places))
-    return elements(graph, vector, size).reshape(operands[0].shape)
+        if value.ndim == 1 and view.offset is not None:
+            view = packed(graph, value)  # side by side, which is faster to read
+        found.append(view)
+    return found
 
 
 def _joined(graph: Graph, value: Value) -> View | None:
     """Numbers put side by side, those that are the same in all rows once."""
-    if any(node.op == "const" or node.kind != "real" for node in value.flat):
+    if is_known(value) or any(node.op == "const" or node.kind != "real" for node in value.flat):
         return None
     if value.ndim == 2 and np.all(value == value[:1]):
         return packed(graph, value[0])._replace(strides=(0, 1))
