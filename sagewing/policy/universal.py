@@ -11,7 +11,8 @@ the estimate would lie elsewhere by that share of the `sway` psi, which follows 
 error dynamics: psi+ = psi + K (nu - H psi), then F psi+. Where innovations go with H psi, the gain
 was too small; where they go against it, too large; and their regression on it says by how much.
 A channel and a state see that regression of their own, and a state also that of all channels
-together: what one channel hardly knows, all of them may.
+together: what one channel hardly knows, all of them may. Each also sees how its r or q stands
+beside what it usually was: what has long been much the same need not follow every doubt.
 """
 
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ TINY = 1e-30  # keeps a quotient of nothing by nothing a number
 SMALL = 0.01  # of a normalised square: less is no news
 CLIP = 8.0  # of a feature that is not bounded by itself
 LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
-MEASURED, STATE, COMMON = 21, 18, 6  # features; those that all states have in common
+MEASURED, STATE, COMMON = 23, 20, 6  # features; those that all states have in common
 STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
 RELAXATION = 0.0005  # of log q and log r toward their base in a step: without news they go back
 MOST_INFLATION = 12.0  # of log r, for a step
@@ -127,9 +128,9 @@ class Universal(TrainedIn):
             return known, jnp.zeros((len(v), self.bank, *v.shape[1:]), v.dtype)
 
         none_r, none_q = jnp.zeros_like(r), jnp.zeros_like(q)
-        of_q = Memory(None, none_q[:1], *means(q, 4))
+        of_q = Memory(None, none_q[:1], *means(q, 5))
         of_all = jnp.zeros((2, len(RATES), *q.shape[1:]), q.dtype)
-        return Memories(Memory(none_r, none_r, *means(r, 6)), of_q, none_q, of_all)
+        return Memories(Memory(none_r, none_r, *means(r, 7)), of_q, none_q, of_all)
 
     def __call__(self, memory: Memories, seen: Seen) -> tuple[Attenuation, Memories, Measurements]:
         """Shares, factors and inflation of every channel; what did not arrive changes nothing.
@@ -178,8 +179,9 @@ class Universal(TrainedIn):
             jnp.maximum(s - r, 0.0),
             *_regressed(x, expected / jnp.sqrt(r0), s),
         ]
-        known = _averaged(memory.means, [*values, surprise], count, seen.arrived)
-        squares, products, predicted, cross, own, surprises = known
+        changed = jnp.log((seen.r + TINY) / r0)
+        known = _averaged(memory.means, [*values, surprise, changed], count, seen.arrived)
+        squares, products, predicted, cross, own, surprises, usual = known
         y = [
             _clipped(surprise),
             values[1] / (jnp.abs(values[1]) + s),
@@ -188,9 +190,10 @@ class Universal(TrainedIn):
             *_slopes(cross, own, squares, s),
             *_contrast(jnp.maximum(squares - predicted, 0.0), r),
             _clipped(surprises[1]),
-            _clipped(jnp.log((seen.r + TINY) / r0)),
+            _clipped(changed),
             _clipped(jnp.log(S / seen.r)),
             _youth(count),
+            *_clipped(changed - usual[1:]),
         ]
         said, bank = self.measured(_observed(y), memory.bank, count, seen.arrived)
         last = jnp.where(seen.arrived, x, memory.last)
@@ -222,11 +225,11 @@ class Universal(TrainedIn):
             s,
             *_regressed(x, expected / jnp.sqrt(q0), s),
         ]
-        known = _averaged(memory.means, values, count, heard)
-        squares, predicted, cross, own = known
         changed = 0.5 * jnp.log((seen.q + TINY) / q0)
+        known = _averaged(memory.means, [*values, changed], count, heard)
+        squares, predicted, cross, own, usual = known
         corrected = moved / (around.P + TINY)
-        usual = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
+        of_others = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
         y = [
             _clipped(jnp.log(x**2 / s + SMALL)),
             values[2] / (jnp.abs(values[2]) + s),
@@ -238,7 +241,8 @@ class Universal(TrainedIn):
             _clipped(0.5 * jnp.log(corrected)),
             jnp.minimum(of_outliers, CLIP),
             _youth(count),
-            _clipped(changed - usual),
+            _clipped(changed - of_others),
+            *_clipped(changed - usual[1:]),
         ]
         common = _observed(_evidence(of_all, times[0]))
         said, bank = self.state(_observed(y), memory.bank, count, heard, common)

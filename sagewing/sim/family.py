@@ -197,10 +197,10 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
 
     right = chance(NOTHING_WRONG)
     # In some episodes Q alone is wrong, or R alone; in the others each may be, and more besides
-    alone, of_q = chance(0.4), chance(0.5)
+    alone, of_q = chance(0.5), chance(0.45)
     wrong_q = jnp.where(alone, of_q, chance(0.7))
     wrong_r = jnp.where(alone, ~of_q, chance(0.7))
-    log_q = jnp.where(chance(0.25), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))
+    log_q = jnp.where(chance(0.3), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))
     log_q = jnp.where(wrong_q, log_q, 0.0) + uniform(next(keys), -0.4, 0.4, N_X) * wrong_q
     log_r = jnp.where(wrong_r, uniform(next(keys), -0.7, 2.0), 0.0)
     log_r = log_r + uniform(next(keys), -0.4, 0.4, N_Z) * wrong_r

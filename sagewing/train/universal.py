@@ -37,7 +37,7 @@ HELD_OUT = 1_000_000_007
 DECAY = (0.5, 0.7, 0.85, 0.95)
 FALL = 10.0**-0.5
 # Up to this share of them noise counts in full, then by so much of it.
-IMITATION, AFTERWARDS = 0.6, 0.25
+IMITATION, AFTERWARDS = 0.6, 0.5
 
 
 def schedule(epochs: int = 7500, learning_rate: float = 5e-3) -> Schedule:
@@ -136,9 +136,9 @@ def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scal
     """How far behind the oracle, and behind the EKF, a batch of the family is."""
     k_draw, k_noise, k_start, k_wait = jax.random.split(key, 4)
     drawn = family.draw(jax.random.split(k_draw, setup.batch), setup.wrong_models)
-    # From the start every fourth time; else from anywhere
+    # From the start two times in five; else from anywhere
     far = setup.longest * jax.random.uniform(k_wait) ** 2
-    wait = jnp.where(jax.random.uniform(k_start) < 0.25, 0.0, far).astype(int)
+    wait = jnp.where(jax.random.uniform(k_start) < 0.4, 0.0, far).astype(int)
     running = start(drawn, policy, jax.random.fold_in(k_start, 1))
     still = jax.lax.stop_gradient(policy)
 
