@@ -16,6 +16,7 @@ from sagewing.deploy.cache import FLAGS
 from sagewing.deploy.compiled import CompiledFilter, Record
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.records import run_compiled
+from sagewing.deploy.storage import shared
 from sagewing.filters import checks
 from sagewing.models.quadrotor import GRAVITY, N_X
 
@@ -412,6 +413,29 @@ def test_the_logarithm_of_loops_is_that_of_libm(tmp_path):
 def test_constants_that_are_equal_as_floats_only_leave_each_precision_its_own_tables():
     code = source(build("spindle", "ekf")).code
     assert re.search(r"#ifdef SW_DOUBLE\s+static const sw_real sw_table0", code)
+
+
+def test_arrays_share_memory_once_they_are_done_with():
+    lines, saved = shared(
+        [
+            "    sw_real v0[9];",
+            "    sw_real v1[9];",
+            "    v0[i] = s->x[i];",
+            "    v1[i] = v0[8 - i];",
+            "    sw_real v2[9];",
+            "    v2[i] = v1[8 - i];",
+            "    sw_real v3[8];",
+            "    v3[i] = v2[i] + v0_1;",
+        ]
+    )
+    assert saved == 9
+    assert lines == [
+        *(f"    sw_real {name};" for name in ("v0[9]", "v1[9]", "v3[8]")),
+        "    v0[i] = s->x[i];",
+        "    v1[i] = v0[8 - i];",
+        "    v0[i] = v1[8 - i];",
+        "    v3[i] = v0[i] + v0_1;",
+    ]
 
 
 def test_tables_of_the_same_numbers_in_another_shape_are_two():

@@ -12,6 +12,7 @@ from sagewing.deploy.helpers import prelude
 from sagewing.deploy.notice import notice
 from sagewing.deploy.precision import alone, joined
 from sagewing.deploy.program import Function, Program, program
+from sagewing.deploy.storage import shared
 from sagewing.deploy.tables import Tables
 
 FUNCTIONS = ("init", "step", "predict_only")
@@ -108,8 +109,9 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
     ]
     arrived = ARRIVED if name == "step" else ""
     tail = _tail(made, function, writer)  # may add lines to those of the writer
-    lines = [*writer.lines, *tail]
-    return _Body(_text(head) + arrived + _text(lines), writer.cost, writer.used)
+    lines, saved = shared([*writer.lines, *tail])
+    cost = writer.cost._replace(numbers=writer.numbers - saved)
+    return _Body(_text(head) + arrived + _text(lines), cost, writer.used)
 
 
 def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
