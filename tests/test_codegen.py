@@ -205,7 +205,7 @@ CASES = [
     ("rossler", "sage-husa"),
     ("engine", "ekf"),
     ("clockwork", "ekf"),
-    *(("loom", name) for name in ("sage-husa", "vbakf", "universal")),
+    *(("loom", name) for name in ("sage-husa", "universal")),
     ("spindle", "ekf"),
     ("quadrotor", "ndr-posterior"),
 ]
