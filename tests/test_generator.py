@@ -1,0 +1,128 @@
+"""What the generator writes: no known zeros, each table once, an error that names the line."""
+
+import ctypes
+import re
+import subprocess
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sagewing as sw
+from sagewing.deploy.c99 import source
+from sagewing.deploy.cache import FLAGS
+from sagewing.deploy.helpers import prelude
+from sagewing.deploy.storage import shared
+
+
+class Sorted(sw.Model):
+    def transition(self, x, u, dt):
+        return x
+
+    def observe(self, x, u):
+        return jnp.sort(x)  # this line is named
+
+
+def test_an_operation_without_C_is_named_with_its_line():
+    filt = sw.EKF(Sorted(), [1.0, 1.0], [1.0, 1.0])
+    with pytest.raises(sw.InputError, match=r"'sort'.*test_generator\.py:\d+ \(Sorted.observe\)"):
+        source(filt)
+
+
+class Chain(sw.Model):
+    """Each state moves by the one after it; if `full`, by all of them."""
+
+    step: float | None = None  # dt
+    full: bool = False
+
+    def transition(self, x, u, dt):
+        rates = x * jnp.cumsum(x)[-1] if self.full else jnp.append(x[1:], 0.0)
+        return x + (dt if self.step is None else self.step) * rates
+
+    def observe(self, x, u):
+        return x[:1]
+
+
+@pytest.mark.parametrize("size", [7, 8])
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_zeros_of_the_model_are_not_computed(size, step):
+    """Written out or in loops, a chain of integrators needs a fraction of what a full F does."""
+
+    def operations(full):
+        made = source(sw.EKF(Chain(step, full), [1.0] * size, [1.0]), dtype=np.float32)
+        predicting = re.search(r"sw_predict_only: (\d+) operations", made.header)
+        assert predicting is not None
+        return int(predicting[1])
+
+    assert 3.5 * operations(False) < operations(True)
+
+
+def test_the_logarithm_of_loops_is_that_of_libm(tmp_path):
+    code = tmp_path / "log.c"
+    code.write_text(
+        "#include <math.h>\n#include <stdint.h>\ntypedef float sw_real;\n"
+        + prelude({"sw_log_each"})
+        + "void logs(const float *a, float *b, int n)\n"
+        "{ for (int i = 0; i < n; ++i) b[i] = sw_log_each(a[i]); }\n"
+    )
+    subprocess.run(["cc", *FLAGS, code, "-o", tmp_path / "log.so", "-lm"], check=True)
+    a = np.geomspace(1e-45, 3e38, 20_001).astype(np.float32)
+    a = np.concatenate([a, np.float32([0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 1.0])])
+    b = np.empty_like(a)
+    ctypes.CDLL(str(tmp_path / "log.so")).logs(
+        ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), len(a)
+    )
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(b, np.log(a.astype(float)), rtol=2e-7, atol=1e-7)
+
+
+class Nearly(sw.Model):
+    """A first table that is the same number nine times, but only in single precision."""
+
+    def transition(self, x, u, dt):
+        same = jnp.array([0.1 + 0.2] + [0.3] * 8)
+        return x + dt * (jnp.sin(x) * same + jnp.cos(x) * jnp.linspace(0.1, 0.9, 9))
+
+    def observe(self, x, u):
+        return x[:1]
+
+
+def test_constants_that_are_equal_as_floats_only_leave_each_precision_its_own_tables():
+    code = source(sw.EKF(Nearly(), [1.0] * 9, [1.0])).code
+    assert re.search(r"#ifdef SW_DOUBLE\s+static const sw_real sw_table0", code)
+
+
+def test_arrays_share_memory_once_they_are_done_with():
+    lines, saved = shared(
+        [
+            "    sw_real v0[9];",
+            "    sw_real v1[9];",
+            "    v0[i] = s->x[i];",
+            "    v1[i] = v0[8 - i];",
+            "    sw_real v2[9];",
+            "    v2[i] = v1[8 - i];",
+            "    sw_real v3[8];",
+            "    v3[i] = v2[i] + v0_1;",
+        ]
+    )
+    assert saved == 9
+    assert lines == [
+        *(f"    sw_real {name};" for name in ("v0[9]", "v1[9]", "v3[8]")),
+        "    v0[i] = s->x[i];",
+        "    v1[i] = v0[8 - i];",
+        "    v0[i] = v1[8 - i];",
+        "    v3[i] = v0[i] + v0_1;",
+    ]
+
+
+def test_tables_of_the_same_numbers_in_another_shape_are_two():
+    class Folded(sw.Model):
+        def transition(self, x, u, dt):
+            wide = jnp.full((16, 32), 0.01)
+            return x + dt * (wide @ jnp.tanh(wide.reshape(32, 16) @ jnp.tile(x, 8)))[:2]
+
+        def observe(self, x, u):
+            return x[:1]
+
+    made = source(sw.EKF(Folded(), [1.0] * 2, [1.0]), dtype=np.float32)
+    assert len(re.findall(r"static const sw_real sw_table", made.code)) == 2
