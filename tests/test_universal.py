@@ -16,7 +16,6 @@ from sagewing.filters.rules import Around, Seen
 from sagewing.sim import family, unseen
 from sagewing.sim.family_model import BEARING, FamilyModel, unpacked
 from sagewing.train.losses import state_loss
-from sagewing.train.universal import RARE, Errors, Running, weights
 
 pytestmark = pytest.mark.usefixtures("float64")
 STEPS, DT = 60, 0.1
@@ -261,18 +260,6 @@ def test_where_its_model_is_wrong_a_filter_is_not_told_so(drawn):
     assert not np.any((off | pushed) & ~wrong)
     assert np.mean((off | pushed)[wrong]) > 0.9
     assert not np.any(wrong & np.asarray(drawn.right))
-
-
-def test_what_counts_in_training(drawn):
-    some = jax.tree.map(lambda a: a[..., :5], drawn)
-    wrong = jnp.array([False, False, False, False, True])
-    some = some._replace(truth=some.truth._replace(wrong=wrong))
-    at = jnp.zeros((some.start.shape[0], 5)).at[0, 3].set(family.RUNAWAY)
-    ekf = jnp.array([2.0, 1.0, 90.0, 2.0, 90.0])
-    oracle = jnp.array([1.0, 90.0, 80.0, 1.0, 80.0])
-    found = weights(some, Running(at, None, None, None), Errors(ekf, ekf, oracle, ekf))
-    # As ever; the oracle alone is lost; all are; the truth has run away; the model was wrong
-    np.testing.assert_array_equal(found, [1.0, RARE, 0.0, 0.0, 1.0])
 
 
 def test_a_bearing_wraps(drawn):

@@ -48,7 +48,9 @@ class TrainUniversal:
     """of Adam, at first"""
     loss_to_ekf: float = 1.0
     """weight of what is lost to the nominal EKF"""
-    noise_weight: float = 0.3
+    loss_if_right: float = 5.0
+    """the same where the nominal noise is right"""
+    noise_weight: float = 0.6
     """of how far q and r are from the true ones, in logarithms"""
     wrong_models: float = 0.35
     """share of the episodes with something wrong in which the model is wrong, too"""
@@ -72,6 +74,7 @@ class TrainUniversal:
             longest=self.longest,
             batch=self.batch,
             loss_to_ekf=self.loss_to_ekf,
+            loss_if_right=self.loss_if_right,
             noise_weight=self.noise_weight,
             wrong_models=self.wrong_models,
         )

@@ -126,7 +126,7 @@ def _in_units(
     k_centre, k_away, k_wrong, k_strong = jax.random.split(k_rest, 4)
     states = jnp.arange(N_X) < raw.n_x
     # The nominal process noise, against how far a state ranges: some systems are curved in that
-    strong = jnp.maximum(uniform(k_strong, -1.2, 0.9), 0.0)
+    strong = jnp.maximum(uniform(k_strong, -2.0, 0.9), 0.0)
     decades = uniform(k_q, -3.0, -1.6) + strong + uniform(k_each, -0.4, 0.4, N_X)
     unit = jnp.where(states, raw.size * 10.0**decades, 1.0)
     away = 3.0 * raw.size * jax.random.normal(k_centre, (N_X,)) * jax.random.uniform(k_away)
@@ -196,18 +196,18 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
         return jax.random.uniform(next(keys)) < p
 
     right = chance(NOTHING_WRONG)
-    # R alone is wrong, or both, or Q alone, or neither of them; often there is more besides
-    which = jax.random.uniform(next(keys))
-    wrong_r, wrong_q, neither = which < 0.55, (which > 0.4) & (which < 0.9), which > 0.9
-    more = chance(0.5) | neither
-    log_q = jnp.where(chance(0.35), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))
+    # In some episodes Q alone is wrong, or R alone; in the others each may be, and more besides
+    alone, of_q = chance(0.5), chance(0.45)
+    wrong_q = jnp.where(alone, of_q, chance(0.7))
+    wrong_r = jnp.where(alone, ~of_q, chance(0.7))
+    log_q = jnp.where(chance(0.3), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))
     log_q = jnp.where(wrong_q, log_q, 0.0) + uniform(next(keys), -0.4, 0.4, N_X) * wrong_q
     log_r = jnp.where(wrong_r, uniform(next(keys), -0.7, 2.0), 0.0)
     log_r = log_r + uniform(next(keys), -0.4, 0.4, N_Z) * wrong_r
-    outlier = jnp.where(chance(0.4) & more, uniform(next(keys), 0.01, 0.12), 0.0)
-    bursts = jnp.where(more, jax.random.uniform(next(keys)), 1.0)
-    bursts_r = (bursts < 0.35) * uniform(next(keys), 0.5, 1.7, N_Z)
-    bursts_q = ((bursts > 0.28) & (bursts < 0.42)) * uniform(next(keys), 0.5, 2.0)
+    outlier = jnp.where(chance(0.35) & ~alone, uniform(next(keys), 0.01, 0.12), 0.0)
+    which = jnp.where(alone, 1.0, jax.random.uniform(next(keys)))
+    bursts_r = (which < 0.3) * uniform(next(keys), 0.5, 1.7, N_Z)
+    bursts_q = ((which > 0.25) & (which < 0.42)) * uniform(next(keys), 0.5, 2.0)
     period = 10.0 ** uniform(next(keys), 1.7, 3.0)
     return Noise(
         q=jnp.where(states, 10.0 ** jnp.where(right, 0.0, log_q), 0.0),

@@ -13,7 +13,6 @@ from sagewing.sim.family_systems import System, uniform
 RADAR, AMONG_THEM = 0.2, 0.1  # shares of the systems: with one, and with one among its states
 # Of a draw between 0 and 1 for each channel: a distance below, then a bearing; curved above
 FAR, TURNED, CURVED = 0.15, 0.28, 0.7
-MUCH = 0.35  # the share of the systems that have more noise than usual
 LEAST_RADIAN = 0.3  # in noises: none is made coarser than that
 
 
@@ -60,10 +59,9 @@ def seen(
     bearing, shown = turned[:, None], channels[:, None]
     of_mixture = (mixed & ~bearing) | far[:, None]
     H = jnp.where(states, jnp.where(of_mixture, looks.mixture, looks.one), 0.0)
-    length = jnp.sqrt(jnp.sum(H**2, axis=1)) + 1e-9
-    ranges = jnp.sqrt(jnp.sum((H * raw.size / unit) ** 2, axis=1)) / length
-    decades = _noise(ranges, raw.weak, k_r)
-    linear = H / (length * 10.0**decades)[:, None]
+    # The nominal measurement noise, against what the process noise adds in a step
+    decades = uniform(k_r, 0.0, 1.6, N_Z) + jnp.where(raw.weak, 0.5, 0.0)
+    linear = H / (jnp.sqrt(jnp.sum(H**2, axis=1)) * 10.0**decades + 1e-9)[:, None]
     H = jnp.where(shown, jnp.where(bearing, H * unit / raw.size, linear), 0.0)
     reach = jnp.sqrt(jnp.sum((H * raw.size / unit) ** 2, axis=1)) + 1.0
     distance = 1.0 + jnp.linalg.norm(away / raw.size) / math.sqrt(N_X)
@@ -80,19 +78,6 @@ def seen(
         centre=(raw.middle + away) / unit * states,
     )
     return measured, channels
-
-
-def _noise(
-    ranges: Float[Array, "m"], weak: Bool[Array, ""], key: PRNGKeyArray
-) -> Float[Array, "m"]:
-    """The nominal noise, in decades of what the process noise adds in a step.
-
-    That of some systems is a good part of how far what is measured ranges.
-    """
-    k_much, k_part = jax.random.split(jax.random.fold_in(key, 1))
-    usual = uniform(key, 0.0, 1.6, N_Z) + jnp.where(weak, 0.5, 0.0)
-    much = jnp.maximum(jnp.log10(ranges + 1e-9) - uniform(k_part, 0.0, 1.0), 0.0)
-    return jnp.where(jax.random.uniform(k_much) < MUCH, much, usual)
 
 
 def _looks(order: Array, raw: System, unit: Float[Array, "n"], key: PRNGKeyArray) -> Looks:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa, OracleEKF
@@ -27,9 +27,6 @@ from sagewing.train.losses import noise_distance
 Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
 LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
 LOST_MODEL = 1e3  # the same, where its model is wrong
-# Where the EKF's squared error is below that share of the oracle's, an episode counts so often: an
-# oracle that has lost the truth is rare, and to lose it with the oracle is no merit.
-ASTRAY, RARE = 0.6, 10.0
 SMALLEST = 1e-3  # variances: a smaller error is none
 LARGEST = 1e8  # variances: a larger error is no worse
 # Held-out episodes are drawn from keys that no training sees.
@@ -40,7 +37,7 @@ HELD_OUT = 1_000_000_007
 DECAY = (0.5, 0.7, 0.85, 0.95)
 FALL = 10.0**-0.5
 # Up to this share of them noise counts in full, then by so much of it.
-IMITATION, AFTERWARDS = 0.4, 0.25
+IMITATION, AFTERWARDS = 0.6, 0.5
 
 
 def schedule(epochs: int = 7500, learning_rate: float = 5e-3) -> Schedule:
@@ -55,8 +52,8 @@ class UniversalTraining:
 
     A batch runs for a while without derivatives, up to `longest` steps, and then `steps` steps with
     them. An error counts by the logarithm of its ratio to the oracle's, or to the nominal EKF's
-    where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, and `noise_weight`
-    how far q and r are from the truth.
+    where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, `loss_if_right`
+    that where the nominal noise is right, and `noise_weight` how far q and r are from the truth.
     Where something is wrong, the model is, too, in the share `wrong_models` of the episodes.
     """
 
@@ -65,7 +62,8 @@ class UniversalTraining:
     longest: int = 1500
     batch: int = 64
     loss_to_ekf: float = 1.0
-    noise_weight: float = 0.3
+    loss_if_right: float = 5.0
+    noise_weight: float = 0.6
     wrong_models: float = 0.35
     bank: int = 8
     hidden: tuple[int, ...] = (16, 8)
@@ -152,20 +150,20 @@ def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scal
     best = jnp.minimum(errors.oracle, errors.ekf)
     behind = 0.5 * (jnp.log(errors.universal) - jnp.log(best))
     to_ekf = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.ekf))
+    penalty = jnp.where(drawn.right, setup.loss_if_right, setup.loss_to_ekf)
     # The true noise is what a filter needs where its model is true, and it follows
-    follows = (errors.oracle < LOST) & (errors.oracle <= errors.ekf)
-    noise = jnp.where(follows & ~drawn.truth.wrong, setup.noise_weight * errors.noise, 0.0)
-    each = behind + setup.loss_to_ekf * jax.nn.relu(to_ekf) + noise
-    weight = weights(drawn, running, errors)
-    return jnp.sum(jnp.where(weight > 0, weight * each, 0.0)) / jnp.maximum(jnp.sum(weight), 1)
+    imitates = (errors.oracle < LOST) & ~drawn.truth.wrong
+    noise = jnp.where(imitates, setup.noise_weight * errors.noise, 0.0)
+    each = behind + penalty * jax.nn.relu(to_ekf) + noise
+    counts = teaches(drawn, running, errors)
+    return jnp.sum(jnp.where(counts, each, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
 
 
-def weights(drawn: Drawn, running: Running, errors: Errors) -> Float[Array, "B"]:
-    """How often an episode counts: not at all where the truth is far from all, or has run away."""
+def teaches(drawn: Drawn, running: Running, errors: Errors) -> Bool[Array, "B"]:
+    """Where the truth has not run away, and the oracle has it, or the EKF is nearer to it."""
     there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
     near = (errors.oracle < LOST) | (errors.ekf < errors.oracle)
-    teaches = there & (near | (drawn.truth.wrong & (errors.oracle < LOST_MODEL)))
-    return jnp.where(teaches, jnp.where(errors.ekf < ASTRAY * errors.oracle, RARE, 1.0), 0.0)
+    return there & (near | (drawn.truth.wrong & (errors.oracle < LOST_MODEL)))
 
 
 def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
