@@ -18,8 +18,10 @@ from sagewing.shapes import real_dtype
 from sagewing.sim.unseen_models import (
     Arm,
     CoordinatedTurn,
+    Grid,
     Lorenz96,
     Masses,
+    Motor,
     Neuron,
     Orbit,
     Rod,
@@ -120,7 +122,7 @@ UNSEEN: dict[str, Unseen] = {
         spread=(0.3, 1.0, 0.1),
         settle=400,
     ),
-    # Written while the training of what ships was under way, and run once.
+    # Written while a later training was under way.
     "rod": Unseen(
         Rod(),
         q0=(1e-4,) * 12,
@@ -139,6 +141,26 @@ UNSEEN: dict[str, Unseen] = {
         dt=0.02,
         middle=(0.0, 0.0, 0.0, 0.0),
         spread=(0.8, 0.8, 0.5, 0.5),
+    ),
+    # Written when what ships had been trained, and run once with it.
+    "motor": Unseen(
+        Motor(),
+        q0=(0.04, 0.04, 1e-5, 1e-5, 0.25),
+        r0=(0.25, 0.25),
+        P0=(1.0, 1.0, 1e-3, 1e-3, 25.0),
+        dt=1e-3,
+        middle=(0.0, 0.0, 0.6, 0.0, 290.0),
+        spread=(3.0, 3.0, 0.05, 0.05, 10.0),
+        settle=500,
+    ),
+    "grid": Unseen(
+        Grid(),
+        q0=(1e-6,) * 5 + (0.01,) * 5,
+        r0=(1e-3,) * 4,
+        P0=(0.01,) * 5 + (0.1,) * 5,
+        dt=0.05,
+        middle=(0.2, -0.1, 0.1, -0.1, -0.1) + (0.0,) * 5,
+        spread=(0.3,) * 5 + (0.5,) * 5,
     ),
 }
 

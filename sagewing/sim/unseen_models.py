@@ -207,3 +207,62 @@ class Arm(ContinuousModel):
         """The hand."""
         a, b = x[:2]
         return jnp.stack([jnp.sin(a) + jnp.sin(b), -jnp.cos(a) - jnp.cos(b)])
+
+
+class Motor(ContinuousModel):
+    """An induction motor on a steady supply, seen in a frame that turns with it.
+
+    State: the two currents of the stator (A), the two fluxes of the rotor (Wb), and the speed
+    (rad/s). Measured: the currents. No sensor is on the shaft, and the load is steady.
+    """
+
+    supply: float = 200.0  # V
+    frequency: float = 314.0  # rad/s
+    load: float = 150.0  # rad/s^2
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """The equations of both windings, and of the shaft."""
+        along, across, flux, beside, speed = x
+        stator, rotor, mutual, own = 0.18, 0.15, 0.068, 0.0699  # ohm, ohm, H, H
+        leak = own - mutual**2 / own
+        decay, share = rotor / own, mutual / (leak * own)
+        resist = (stator + rotor * (mutual / own) ** 2) / leak
+        slip = self.frequency - speed
+        torque = 24.0 * (flux * across - beside * along)
+        return jnp.stack(
+            [
+                -resist * along
+                + self.frequency * across
+                + share * (decay * flux + speed * beside)
+                + self.supply / leak,
+                -resist * across - self.frequency * along + share * (decay * beside - speed * flux),
+                decay * (mutual * along - flux) + slip * beside,
+                decay * (mutual * across - beside) - slip * flux,
+                torque - self.load - 0.1 * speed,
+            ]
+        )
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The currents."""
+        return x[:2]
+
+
+class Grid(ContinuousModel):
+    """Five generators and loads that hold each other in step, through lines between all of them.
+
+    State: five angles (rad), five rates (rad/s) against the grid's. Measured: four of the angles.
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """The swing equations."""
+        angle, rate = x[:5], x[5:]
+        power = jnp.array([0.8, -0.5, 0.6, -0.4, -0.5], x.dtype)
+        pull = jnp.sum(jnp.sin(angle[:, None] - angle[None]), axis=1)
+        return jnp.concatenate([rate, 10.0 * (power - pull) - rate])
+
+    def observe(self, x: X, u: Input) -> Z:
+        """What four phasor units say."""
+        return x[:4]
