@@ -1,5 +1,6 @@
 """The universal policy: what makes no difference to it, and that it is a policy like any other."""
 
+import dataclasses
 import json
 
 import equinox as eqx
@@ -8,14 +9,18 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import sagewing as sw
 from sagewing.bench import universal as bench
 from sagewing.cli.main import main
-from sagewing.filters.rules import Around, Seen
+from sagewing.filters.rules import Around, Attenuation, Learned, Seen
+from sagewing.policy import doubt as doubts
+from sagewing.policy.universal import bend
 from sagewing.sim import family, unseen
 from sagewing.sim.family_model import BEARING, FamilyModel, unpacked
 from sagewing.train.losses import state_loss
+from sagewing.train.universal import Errors, Running, teaches
 
 pytestmark = pytest.mark.usefixtures("float64")
 STEPS, DT = 60, 0.1
@@ -126,7 +131,7 @@ def test_what_does_not_arrive_leaves_noise_and_memory_alone(policy, plain):
     before = sw.run(filt, *start, z, dt=DT).state
     gap = np.concatenate([z, np.full((7, 2), np.nan)])
     after = sw.run(filt, *start, gap, dt=DT).state
-    kept, now = ((s.q, s.r, s.memory.of_r, s.memory.of_q, s.memory.of_all) for s in (before, after))
+    kept, now = ((s.q, s.r, s.memory._replace(sway=None)) for s in (before, after))
     assert all(jax.tree.leaves(jax.tree.map(np.array_equal, kept, now)))
     assert not np.array_equal(before.x, after.x)
 
@@ -159,12 +164,118 @@ def test_the_sway_is_what_a_larger_gain_would_have_changed():
     policy = sw.Universal(key=jax.random.key(0))
     memory = policy.init(jnp.asarray(q), jnp.asarray(r))
     S = 1e4 * np.eye(2)  # much more than r: the gain is K whatever the policy says of r
-    around = Around(A, H, *(np.full(4, 1e6),) * 2, q, r, None)
+    wide = jnp.full(4, 1e6)
+    around = Around(*map(jnp.asarray, (A, H, wide, wide, q, r)), None, wide, lambda off: A @ off)
     for _, nu in estimates(1.0):
-        seen = Seen(nu, nu, S, np.sqrt(S), K, q, r, np.ones(2, bool), around)
-        memory = policy(memory, jax.tree.map(jnp.asarray, seen))[1]
+        seen = map(jnp.asarray, (nu, nu, S, np.sqrt(S), K, q, r, np.ones(2, bool)))
+        memory = policy(memory, Seen(*seen, around))[1]
     more, less = (list(estimates(scale))[-1][0] for scale in (1.0 + eps, 1.0 - eps))
     np.testing.assert_allclose(memory.sway, (more - less) / (2.0 * eps), rtol=1e-3)
+
+
+PROOF = 9.5
+
+
+def nominal_record(A, H, q, r, runs, steps, times_q=1.0, times_r=1.0):
+    """Starts and measurements of a linear system whose noise is so many times the nominal."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(runs, len(q))) * np.sqrt(10.0 * q)
+    z = np.empty((runs, steps, len(r)))
+    for k in range(steps):
+        x = x @ A.T + np.sqrt(times_q * q) * rng.normal(size=x.shape)
+        z[:, k] = x @ H.T + np.sqrt(times_r * r) * rng.normal(size=(runs, len(r)))
+    return z
+
+
+def ever_proven(z, A, H, q, r, policy):
+    """The step from which on each record's noise is adapted; as many as there are where never."""
+    filt = sw.NDRSageHusa(Mixed(jnp.asarray(A), jnp.asarray(H)), q, r, policy)
+    made = sw.run(filt, np.zeros(len(q)), np.diag(10.0 * q), z, dt=DT)
+    acts = np.any(np.asarray(made.d) > 0.0, axis=-1)
+    return made, np.where(acts.any(axis=1), acts.argmax(axis=1), z.shape[1])
+
+
+def test_until_something_is_proven_wrong_it_is_the_nominal_EKF(policy):
+    A, H, q, r = system()
+    z = nominal_record(A, H, q, r, runs=200, steps=300)
+    made, since = ever_proven(z, A, H, q, r, policy)
+    assert policy.proof == PROOF
+    assert np.mean(since < 300) < 0.08
+    calm = since == 300
+    model = Mixed(jnp.asarray(A), jnp.asarray(H))
+    ekf = sw.run(sw.EKF(model, q, r), np.zeros(4), np.diag(10.0 * q), z, dt=DT)
+    np.testing.assert_allclose(made.x[calm], ekf.x[calm], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(made.P[calm], ekf.P[calm], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("times_q", "times_r", "median"), [(1.0, 20.0, 2), (30.0, 1.0, 25), (1.0, 0.05, 25)]
+)
+def test_what_is_wrong_is_proven_soon(policy, times_q, times_r, median):
+    A, H, q, r = system()
+    z = nominal_record(A, H, q, r, 100, 200, times_q, times_r)
+    _, since = ever_proven(z, A, H, q, r, policy)
+    assert np.median(since) <= median
+    assert np.mean(since < 200) > 0.95
+
+
+def test_the_tests_are_ratios_of_likelihoods():
+    """Against the densities of scipy."""
+    rng = np.random.default_rng(7)
+    white, by_gain = rng.normal(size=(2, 3))
+    arrived = np.array([True, False, True])
+    white, by_gain = (np.where(arrived, a, 0.0) for a in (white, by_gain))
+    before = doubts.none_yet(jnp.ones(3))
+    after = doubts.weighed(before, PROOF, *map(jnp.asarray, (white, by_gain, white**2, arrived)))
+    null = norm.logpdf(white[arrived])
+    for now, (rho, c, first) in zip(after.together, doubts.TOGETHER, strict=True):
+        other = norm.logpdf(white[arrived], c * by_gain[arrived], np.sqrt(rho))
+        assert np.isclose(now, max(first + np.sum(other - null), 0.0))
+    for now, (rho, first) in zip(after.alone, doubts.ALONE, strict=True):
+        other = norm.logpdf(white[arrived], 0.0, np.sqrt(rho))
+        np.testing.assert_allclose(now[arrived], np.maximum(first + other - null, 0.0))
+        assert now[1] == first
+
+
+class Curved(sw.Model):
+    """A parabola, which is measured."""
+
+    def transition(self, x, u, dt):
+        return x + jnp.stack([0.1 * x[1] ** 2, 0.0 * x[0]])
+
+    def observe(self, x, u):
+        return x[:1]
+
+
+class Bending(Learned):
+    """An EKF that knows how far f bends along (0.1, 0.6)."""
+
+    def init(self, q, r):
+        return None
+
+    def __call__(self, memory, seen):
+        bent = bend(seen.around, 2.0, jnp.array([0.1, 0.6]), seen.arrived)
+        return Attenuation(inflate_r=jnp.ones_like(seen.r), bend=bent), None, bent
+
+
+def test_a_bend_is_what_is_left_of_f_beside_its_tangent_and_widens_P():
+    x, P = jnp.array([1.0, 2.0]), jnp.array([[0.04, 0.0], [0.0, 0.09]])
+    filt = sw.EKF(Curved(), [0.01, 0.01], [1.0])
+    filt = dataclasses.replace(filt, rule=Bending(None))
+
+    def step(arrived):
+        return filt.step(
+            filt.init(x, P), jnp.zeros(1), None, jnp.asarray(DT), jnp.asarray([arrived])
+        )[1]
+
+    made = step(True)
+    # Two standard deviations of the second state
+    np.testing.assert_allclose(made.trace, [0.1 * 0.6**2, 0.0], atol=1e-12)
+    F = np.array([[1.0, 0.4], [0.0, 1.0]])
+    wide = F @ P @ F.T + 0.01 * np.eye(2) + np.outer(made.trace, made.trace)
+    K = wide[:, :1] / (wide[0, 0] + 1.0)
+    np.testing.assert_allclose(made.P, wide - K @ wide[:1], atol=1e-12)
+    np.testing.assert_array_equal(step(False).trace, 0.0)
 
 
 def test_what_is_saved_comes_back_by_either_name(policy, tmp_path):
@@ -260,6 +371,18 @@ def test_where_its_model_is_wrong_a_filter_is_not_told_so(drawn):
     assert not np.any((off | pushed) & ~wrong)
     assert np.mean((off | pushed)[wrong]) > 0.9
     assert not np.any(wrong & np.asarray(drawn.right))
+
+
+def test_what_counts_in_training(drawn):
+    some = jax.tree.map(lambda a: a[..., :5], drawn)
+    wrong = jnp.array([False, False, False, False, True])
+    some = some._replace(truth=some.truth._replace(wrong=wrong))
+    at = jnp.zeros((some.start.shape[0], 5)).at[0, 3].set(family.RUNAWAY)
+    ekf = jnp.array([2.0, 1.0, 90.0, 2.0, 90.0])
+    oracle = jnp.array([1.0, 90.0, 80.0, 1.0, 80.0])
+    found = teaches(some, Running(at, None, None, None), Errors(ekf, ekf, oracle, ekf))
+    # As ever; the oracle alone is lost; all are; the truth has run away; the model was wrong
+    np.testing.assert_array_equal(found, [True, True, False, False, True])
 
 
 def test_a_bearing_wraps(drawn):

@@ -81,6 +81,6 @@ class BenchUniversal:
             result.write(path)
         write_atomically(self.out / "table.md", universal.markdown(rows).encode())
         console.out.print(universal.table(rows))
-        for line in universal.verdict(checks(rows), found):
+        for line in universal.verdict(rows, found):
             console.out.print(line, soft_wrap=True, highlight=False)
         console.err.print(f"Written: {self.out}/ (result.json, table.md)")

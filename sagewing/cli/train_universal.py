@@ -48,12 +48,14 @@ class TrainUniversal:
     """of Adam, at first"""
     loss_to_ekf: float = 1.0
     """weight of what is lost to the nominal EKF"""
-    loss_if_right: float = 5.0
-    """the same where the nominal noise is right"""
-    noise_weight: float = 0.6
+    noise_weight: float = 0.4
     """of how far q and r are from the true ones, in logarithms"""
     wrong_models: float = 0.35
     """share of the episodes with something wrong in which the model is wrong, too"""
+    proof: float = 9.5
+    """evidence that something is wrong, in logarithms of likelihoods, before it adapts anything"""
+    reach: float = 2.0
+    """standard deviations at which the bend of f is looked at; 0 for not at all"""
     begin: str = ""
     """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""
     held_out: int = 1000
@@ -74,9 +76,10 @@ class TrainUniversal:
             longest=self.longest,
             batch=self.batch,
             loss_to_ekf=self.loss_to_ekf,
-            loss_if_right=self.loss_if_right,
             noise_weight=self.noise_weight,
             wrong_models=self.wrong_models,
+            proof=self.proof,
+            reach=self.reach,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
         names = [name.strip() for name in self.begin.split(",") if name]

@@ -225,7 +225,12 @@ class AdaptiveFilter(eqx.Module):
         white = whiten(L, nu)
         switched = None if mode is None else mode != state.mode
         diagonals = (diagonal(FPF), diagonal(P_pred))
-        around = Around(F, H, *diagonals, like(self.q0, q), r0, switched)
+
+        def elsewhere(off: States) -> States:
+            return per_sample(self.model.transition, x + off, u, dt) - x_pred
+
+        base = (like(self.q0, q), r0)
+        around = Around(F, H, *diagonals, *base, switched, diagonal(P), elsewhere)
         seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, around)
         d, memory, trace = self.rule(state.memory, seen)
         d = d if adapts is None else _where(adapts, d)
@@ -238,6 +243,8 @@ class AdaptiveFilter(eqx.Module):
         if self.gain_noise == "posterior" or d.inflate_r is not None:
             r_now = r_next if self.gain_noise == "posterior" else r
             r_now = r_now if d.inflate_r is None else r_now * d.inflate_r
+            if d.bend is not None:
+                P_pred = P_pred + d.bend[:, None] * d.bend[None]
             _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
             weighed = weighed & again
         step = matvec(K, nu)
@@ -245,6 +252,7 @@ class AdaptiveFilter(eqx.Module):
 
         # Empirical q, of what was corrected and not yet normalised; attenuate, bound
         q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
+        q_hat = q_hat if d.bend is None else q_hat - d.bend**2
         any_arrived = jnp.any(arrived, axis=0)
         q_next = self._attenuate(q, q_hat, d.q, d.scale_q, like(self.q0, q), any_arrived)
         q_kept = q_next if adapts is None else jnp.where(adapts, q_next, q_before)
@@ -311,8 +319,11 @@ def _where(adapts: Flags, d: Attenuation) -> Attenuation:
     def kept(value: jax.Array | None, neutral: float) -> jax.Array | None:
         return None if value is None else jnp.where(adapts, value, neutral)
 
-    return Attenuation(
-        kept(d.q, 0.0), kept(d.r, 0.0), kept(d.scale_q, 1.0), kept(d.scale_r, 1.0), d.inflate_r
+    return d._replace(
+        q=kept(d.q, 0.0),
+        r=kept(d.r, 0.0),
+        scale_q=kept(d.scale_q, 1.0),
+        scale_r=kept(d.scale_r, 1.0),
     )
 
 

@@ -4,6 +4,7 @@ A rule sees what a step knows (`Seen`) and its own memory, and decides (`Attenua
 recursion does the rest, the same for every rule.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -31,6 +32,8 @@ class Around(NamedTuple):
     """What a step knows besides: F, H, the diagonals of F P F^T and the predicted P, base noise.
 
     `switched` is where the kind of measurement is another than before; None in a model with one.
+    `before` is the diagonal of P before the prediction, and `elsewhere` says for an estimate that
+    was off by so much how far off the prediction would be.
     """
 
     F: Covariances
@@ -40,6 +43,8 @@ class Around(NamedTuple):
     q0: States
     r0: Measurements
     switched: Flags | None
+    before: States
+    elsewhere: Callable[[States], States]
 
 
 class Seen(NamedTuple):
@@ -65,7 +70,8 @@ class Attenuation(NamedTuple):
 
     `q` and `r` are the shares of the empirical estimates taken into the remembered ones, the d_k of
     the paper. `scale_q` and `scale_r` multiply what is remembered; `inflate_r` multiplies the noise
-    used in this step's gain and is forgotten.
+    used in this step's gain and is forgotten. By `bend` a curved f takes the prediction from where
+    F does: the step's P has bend bend^T besides.
     """
 
     q: States | None = None
@@ -73,6 +79,7 @@ class Attenuation(NamedTuple):
     scale_q: States | None = None
     scale_r: Measurements | None = None
     inflate_r: Measurements | None = None
+    bend: States | None = None
 
 
 @runtime_checkable

@@ -13,8 +13,12 @@ was too small; where they go against it, too large; and their regression on it s
 A channel and a state see that regression of their own, and a state also that of all channels
 together: what one channel hardly knows, all of them may. Each also sees how its r or q stands
 beside what it usually was: what has long been much the same need not follow every doubt.
+
+Until something is proven wrong (`doubt.py`) the filter is the nominal EKF. From then on its P also
+holds what a curved f adds to it: how far f bends within the estimate's uncertainty, along the sway.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,6 +31,7 @@ from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
+from sagewing.policy import doubt as doubts
 from sagewing.policy.channel_network import (
     Banks,
     Channels,
@@ -36,13 +41,16 @@ from sagewing.policy.channel_network import (
     Table,
     share_of_now,
 )
+from sagewing.policy.doubt import Doubt
 from sagewing.policy.noise import Noise
+from sagewing.policy.storage import number
 from sagewing.policy.trained_in import Inside, TrainedIn
-from sagewing.shapes import Measurements, States
+from sagewing.shapes import Arrived, Measurements, States
 
 RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
 LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
 MOST_SWAY = 10.0  # standard deviations
+MOST_BEND = 0.5  # standard deviations
 MOST_TOGETHER = 3.0  # standard deviations of an innovation, in the regression of all channels
 LEAST_SWAY = 1e-4  # of the variance: a smaller square says nothing
 LARGEST = 1e15  # times the base noise that a variance counts
@@ -51,7 +59,9 @@ TINY = 1e-30  # keeps a quotient of nothing by nothing a number
 SMALL = 0.01  # of a normalised square: less is no news
 CLIP = 8.0  # of a feature that is not bounded by itself
 LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
-MEASURED, STATE, COMMON = 23, 20, 6  # features; those that all states have in common
+MEASURED, STATE = 23, 20  # features of a channel and of a state
+OF_DOUBT = len(doubts.TOGETHER)  # those that all channels have in common
+COMMON = OF_DOUBT + 2 * len(RATES)  # those that all states have
 STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
 RELAXATION = 0.0005  # of log q and log r toward their base in a step: without news they go back
 MOST_INFLATION = 12.0  # of log r, for a step
@@ -75,17 +85,22 @@ class Memory(NamedTuple):
 class Memories(NamedTuple):
     """Those of channels and of states, and how a larger gain would have moved the estimate.
 
-    `of_all` are the running means of the regression of all channels together.
+    `of_all` are the running means of the regression of all channels together; `doubt` is what
+    speaks against the nominal noise.
     """
 
     of_r: Memory
     of_q: Memory
     sway: States
     of_all: Float[Array, "values rates *batch"]
+    doubt: Doubt
 
 
 class Universal(TrainedIn):
     """The policy that adapts Q and R of any model; see docs/universal.md.
+
+    It adapts nothing until the evidence that something is wrong comes to `proof`, a logarithm of
+    likelihoods. `reach` is at how many standard deviations the bend of f is taken; 0: not at all.
 
     Example: `sw.NDRSageHusa(model, Q0, R0, policy=sw.Policy.pretrained("universal"))`
     """
@@ -93,6 +108,8 @@ class Universal(TrainedIn):
     kind: ClassVar[str] = "universal"
     bank: int = eqx.field(static=True)
     hidden: tuple[int, ...] = eqx.field(static=True)
+    proof: float = eqx.field(static=True)
+    reach: float = eqx.field(static=True)
     measured: Network
     state: Network
 
@@ -105,6 +122,8 @@ class Universal(TrainedIn):
         nominal: Noise | None = None,
         gate: float | None = None,
         adapts_in: tuple[int, ...] | None = None,
+        proof: float = 0.0,
+        reach: float = 0.0,
         *,
         key: PRNGKeyArray,
     ):
@@ -114,10 +133,15 @@ class Universal(TrainedIn):
         for size in (bank, *hidden):
             if type(size) is not int or not 1 <= size <= MOST_SIZE:
                 raise InputError(f"A layer has 1..{MOST_SIZE} neurons; got {size!r}.")
+        if not 0.0 <= proof < doubts.MOST:
+            raise InputError(f"A proof is at least 0 and below {doubts.MOST:g}; got {proof!r}.")
+        if not 0.0 <= reach < math.inf:
+            raise InputError(f"The reach of a bend is not negative; got {reach!r}.")
         k_measured, k_state = jax.random.split(key)
         self.bank = bank
         self.hidden = hidden
-        self.measured = Network(MEASURED, bank, hidden, 3, key=k_measured)
+        self.proof, self.reach = proof, reach
+        self.measured = Network(MEASURED, bank, hidden, 3, OF_DOUBT, key=k_measured)
         self.state = Network(STATE, bank, hidden, 2, COMMON, key=k_state)
 
     def init(self, q: States, r: Measurements) -> Memories:
@@ -130,14 +154,15 @@ class Universal(TrainedIn):
         none_r, none_q = jnp.zeros_like(r), jnp.zeros_like(q)
         of_q = Memory(None, none_q[:1], *means(q, 5))
         of_all = jnp.zeros((2, len(RATES), *q.shape[1:]), q.dtype)
-        return Memories(Memory(none_r, none_r, *means(r, 7)), of_q, none_q, of_all)
+        of_r = Memory(none_r, none_r, *means(r, 7))
+        return Memories(of_r, of_q, none_q, of_all, doubts.none_yet(r))
 
     def __call__(self, memory: Memories, seen: Seen) -> tuple[Attenuation, Memories, Measurements]:
         """Shares, factors and inflation of every channel; what did not arrive changes nothing.
 
         Training is shown the logarithm of the inflation.
         """
-        (of_r, of_q, sway, of_all), around = memory, seen.around
+        (of_r, of_q, sway, of_all, doubt), around = memory, seen.around
         if around is None:
             raise InputError(
                 "The universal policy must see the filter around it: use sw.NDRSageHusa."
@@ -145,28 +170,46 @@ class Universal(TrainedIn):
         switched = around.switched
         if switched is not None:
             of_r = jax.tree.map(lambda a: jnp.where(switched, 0.0, a), of_r)
+        bent = bend(around, self.reach, sway, seen.arrived) if self.reach > 0.0 else None
         sway = _within(matvec(around.F, sway), MOST_SWAY * jnp.sqrt(around.P))
         S = diagonal(seen.S)
         expected = _within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
-        (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected)
+        by_gain = whiten(seen.L, jnp.where(seen.arrived, expected, 0.0))
+        doubt = doubts.weighed(doubt, self.proof, seen.white, by_gain, seen.nu**2 / S, seen.arrived)
+        proven = doubt.proven > 0.0
+        of_doubt = _observed([*(doubt.together / doubts.MOST)])
+        (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected, of_doubt)
         inflation = jnp.minimum(jax.nn.softplus(up + CALM_INFLATION), MOST_INFLATION)
+        inflation = jnp.where(proven, inflation, 0.0)
         heard = S / (S + seen.r * (jnp.exp(inflation) - 1.0))
         times, of_all = _together(of_all, of_q.times, seen, expected, heard)
+        common = _observed([*of_doubt, *_evidence(of_all, times[0])])
         (d_q, step_q), of_q = self._states(
-            of_q._replace(times=times), seen, around, inflation, matvec(seen.K, expected), of_all
+            of_q._replace(times=times),
+            seen,
+            around,
+            inflation,
+            matvec(seen.K, expected),
+            common,
         )
         sway = jax.lax.stop_gradient(sway + matvec(seen.K, heard * (seen.nu - expected)))
         decision = Attenuation(
-            q=jax.nn.sigmoid(d_q + CALM_D),
-            r=jax.nn.sigmoid(d_r + CALM_D),
-            scale_q=_factor(STEP_Q, step_q, seen.q, around.q0 + TINY),
-            scale_r=_factor(STEP_R, step_r, seen.r, around.r0),
+            q=jnp.where(proven, jax.nn.sigmoid(d_q + CALM_D), 0.0),
+            r=jnp.where(proven, jax.nn.sigmoid(d_r + CALM_D), 0.0),
+            scale_q=jnp.where(proven, _factor(STEP_Q, step_q, seen.q, around.q0 + TINY), 1.0),
+            scale_r=jnp.where(proven, _factor(STEP_R, step_r, seen.r, around.r0), 1.0),
             inflate_r=jnp.exp(inflation),
+            bend=None if bent is None else jnp.where(proven, bent, 0.0),
         )
-        return decision, Memories(of_r, of_q, sway, of_all), inflation
+        return decision, Memories(of_r, of_q, sway, of_all, doubt), inflation
 
     def _measured(
-        self, memory: Memory, seen: Seen, around: Around, expected: Measurements
+        self,
+        memory: Memory,
+        seen: Seen,
+        around: Around,
+        expected: Measurements,
+        common: Rows,
     ) -> tuple[Said, Memory]:
         """Is a channel noisier than its r says, or does the filter not follow it?"""
         r, r0, S = seen.r / around.r0, around.r0, diagonal(seen.S)
@@ -195,7 +238,7 @@ class Universal(TrainedIn):
             _youth(count),
             *_clipped(changed - usual[1:]),
         ]
-        said, bank = self.measured(_observed(y), memory.bank, count, seen.arrived)
+        said, bank = self.measured(_observed(y), memory.bank, count, seen.arrived, common)
         last = jnp.where(seen.arrived, x, memory.last)
         return said, Memory(last, count, known, bank)
 
@@ -206,7 +249,7 @@ class Universal(TrainedIn):
         around: Around,
         refused: Measurements,
         expected: States,
-        of_all: Rows,
+        common: Rows,
     ) -> tuple[Said, Memory]:
         """Is a state corrected more than its q explains, and again and again the same way?"""
         q0 = around.q0 + TINY
@@ -244,7 +287,6 @@ class Universal(TrainedIn):
             _clipped(changed - of_others),
             *_clipped(changed - usual[1:]),
         ]
-        common = _observed(_evidence(of_all, times[0]))
         said, bank = self.state(_observed(y), memory.bank, count, heard, common)
         return said, Memory(None, times, known, bank)
 
@@ -254,13 +296,27 @@ class Universal(TrainedIn):
     def card(self) -> dict[str, Any]:
         """The sizes, and the filter that the policy was trained in."""
         sizes = {"bank": self.bank, "hidden": list(self.hidden)}
+        sizes |= {"proof": self.proof, "reach": self.reach}
         return {"architecture": sizes, **super().card()}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Universal":
         """A policy of these sizes."""
         sizes, own = card["architecture"], Inside.from_card(card)
-        return cls(sizes["bank"], tuple(sizes["hidden"]), *own, key=jax.random.key(0))
+        more = (number(sizes["proof"]), number(sizes["reach"]))
+        return cls(sizes["bank"], tuple(sizes["hidden"]), *own, *more, key=jax.random.key(0))
+
+
+def bend(around: Around, reach: float, sway: States, arrived: Arrived) -> States:
+    """How far f takes the estimate from where F does, within the estimate's own uncertainty.
+
+    Along the sway, as far as takes one state to `reach` standard deviations; only where something
+    arrives, which keeps P from growing by its own size.
+    """
+    longest = jnp.max(jnp.abs(sway) / jnp.sqrt(around.before + TINY), axis=0)
+    off = reach * sway / (longest + TINY)
+    bent = _within(around.elsewhere(off) - matvec(around.F, off), MOST_BEND * jnp.sqrt(around.P))
+    return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), bent, 0.0))
 
 
 def _averaged(means: Rows, values: Sequence[Rows], count: Rows, heard: Rows) -> Rows:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.universal import Check, Drift, geometric
+from sagewing.bench.universal import Drift, checks, geometric, standing
 from sagewing.report.style import label
 
 CASES = {
@@ -52,11 +52,14 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def verdict(checks: Sequence[Check], drift: Drift | None) -> list[str]:
+def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
     """What was to be shown, and whether it was, in sentences."""
-    lines = [
-        f"{'holds' if c.holds else 'MISSED'}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks
-    ]
+    lines = [f"{_says(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
+    ahead, level, behind = standing(rows)
+    lines.append(
+        f"Cells in which it is ahead of all untrained filters: {ahead}; level with the best of "
+        f"them to three digits: {level}; behind: {behind}."
+    )
     if drift is not None:
         apart = drift.late / drift.early
         lines += [
@@ -83,10 +86,11 @@ def _lines(rows: Sequence[dict[str, Any]], bold: tuple[str, str]) -> list[list[s
     by = {(row["system"], row["case"], row["filter"]): row for row in rows}
     for system, case in dict.fromkeys((row["system"], row["case"]) for row in rows):
         found = {name: by[(system, case, name)] for name in filters}
-        contest = {n: r["ratio"] for n, r in found.items() if not n.startswith("ekf-")}
-        best = min(contest, key=lambda n: contest[n])
-        cells = [_cell(row, *(bold if name == best else ("", ""))) for name, row in found.items()]
-        about = f"{SYSTEMS.get(system, system)} {found[best]['n_x']}/{found[best]['n_z']}"
+        contest = {n: round(r["ratio"], 3) for n, r in found.items() if not n.startswith("ekf-")}
+        best = {n for n, ratio in contest.items() if ratio == min(contest.values())}
+        cells = [_cell(row, *(bold if name in best else ("", ""))) for name, row in found.items()]
+        size = next(iter(found.values()))
+        about = f"{SYSTEMS.get(system, system)} {size['n_x']}/{size['n_z']}"
         lines.append([about, CASES.get(case, case), *cells])
     means = [geometric([r["ratio"] for r in rows if r["filter"] == name]) for name in filters]
     return [*lines, ["all", "geometric mean", *(f"{m:.3f}" for m in means)]]

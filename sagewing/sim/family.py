@@ -21,7 +21,7 @@ from sagewing.sim.family_systems import SYSTEMS, System, uniform
 
 KINDS = tuple(SYSTEMS)
 PADDING_DECAY = 0.5  # of a padded state in a step: it stays bounded
-NOTHING_WRONG = 0.2  # of the episodes
+NOTHING_WRONG = 0.1  # of the episodes
 RUNAWAY = 1e5  # times its noise; a truth beyond it has left its attractor
 
 
@@ -197,10 +197,10 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
 
     right = chance(NOTHING_WRONG)
     # In some episodes Q alone is wrong, or R alone; in the others each may be, and more besides
-    alone, of_q = chance(0.5), chance(0.45)
+    alone, of_q = chance(0.6), chance(0.45)
     wrong_q = jnp.where(alone, of_q, chance(0.7))
     wrong_r = jnp.where(alone, ~of_q, chance(0.7))
-    log_q = jnp.where(chance(0.3), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))
+    log_q = jnp.where(chance(0.35), uniform(next(keys), -4.5, -2.0), uniform(next(keys), -2.0, 1.5))
     log_q = jnp.where(wrong_q, log_q, 0.0) + uniform(next(keys), -0.4, 0.4, N_X) * wrong_q
     log_r = jnp.where(wrong_r, uniform(next(keys), -0.7, 2.0), 0.0)
     log_r = log_r + uniform(next(keys), -0.4, 0.4, N_Z) * wrong_r

@@ -37,7 +37,7 @@ HELD_OUT = 1_000_000_007
 DECAY = (0.5, 0.7, 0.85, 0.95)
 FALL = 10.0**-0.5
 # Up to this share of them noise counts in full, then by so much of it.
-IMITATION, AFTERWARDS = 0.6, 0.5
+IMITATION, AFTERWARDS = 0.5, 0.4
 
 
 def schedule(epochs: int = 7500, learning_rate: float = 5e-3) -> Schedule:
@@ -52,9 +52,9 @@ class UniversalTraining:
 
     A batch runs for a while without derivatives, up to `longest` steps, and then `steps` steps with
     them. An error counts by the logarithm of its ratio to the oracle's, or to the nominal EKF's
-    where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, `loss_if_right`
-    that where the nominal noise is right, and `noise_weight` how far q and r are from the truth.
-    Where something is wrong, the model is, too, in the share `wrong_models` of the episodes.
+    where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, and `noise_weight`
+    how far q and r are from the truth. Where something is wrong, the model is, too, in the share
+    `wrong_models` of the episodes. `proof` and `reach` are the policy's.
     """
 
     schedule: Schedule = field(default_factory=schedule)
@@ -62,12 +62,13 @@ class UniversalTraining:
     longest: int = 1500
     batch: int = 64
     loss_to_ekf: float = 1.0
-    loss_if_right: float = 5.0
-    noise_weight: float = 0.6
+    noise_weight: float = 0.4
     wrong_models: float = 0.35
     bank: int = 8
     hidden: tuple[int, ...] = (16, 8)
     bounds: tuple[float, float] = (1e-5, 1e4)
+    proof: float = 9.5
+    reach: float = 2.0
 
 
 class Errors(NamedTuple):
@@ -120,7 +121,9 @@ def train_universal(
         Stage(epochs, partial(loss, less)),
     ]
     return train(
-        lambda key: Universal(setup.bank, setup.hidden, setup.bounds, key=key),
+        lambda key: Universal(
+            setup.bank, setup.hidden, setup.bounds, proof=setup.proof, reach=setup.reach, key=key
+        ),
         parts,
         setup.schedule,
         seeds,
@@ -150,11 +153,10 @@ def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scal
     best = jnp.minimum(errors.oracle, errors.ekf)
     behind = 0.5 * (jnp.log(errors.universal) - jnp.log(best))
     to_ekf = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.ekf))
-    penalty = jnp.where(drawn.right, setup.loss_if_right, setup.loss_to_ekf)
     # The true noise is what a filter needs where its model is true, and it follows
     imitates = (errors.oracle < LOST) & ~drawn.truth.wrong
     noise = jnp.where(imitates, setup.noise_weight * errors.noise, 0.0)
-    each = behind + penalty * jax.nn.relu(to_ekf) + noise
+    each = behind + setup.loss_to_ekf * jax.nn.relu(to_ekf) + noise
     counts = teaches(drawn, running, errors)
     return jnp.sum(jnp.where(counts, each, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
 
