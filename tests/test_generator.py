@@ -57,23 +57,31 @@ def test_zeros_of_the_model_are_not_computed(size, step):
     assert 3.5 * operations(False) < operations(True)
 
 
-def test_the_logarithm_of_loops_is_that_of_libm(tmp_path):
-    code = tmp_path / "log.c"
+@pytest.mark.parametrize(
+    ("name", "exact", "inputs"),
+    [
+        ("log", np.log, np.geomspace(1e-45, 3e38, 20_001)),
+        ("exp", np.exp, np.concatenate([np.linspace(-88.0, 88.72, 20_001), [-1e30, 1e30, 100.0]])),
+    ],
+)
+def test_functions_in_loops_are_those_of_libm(name, exact, inputs, tmp_path):
+    code = tmp_path / "each.c"
     code.write_text(
         "#include <math.h>\n#include <stdint.h>\ntypedef float sw_real;\n"
-        + prelude({"sw_log_each"})
-        + "void logs(const float *a, float *b, int n)\n"
-        "{ for (int i = 0; i < n; ++i) b[i] = sw_log_each(a[i]); }\n"
+        + prelude({f"sw_{name}_each"})
+        + "void all(const float *a, float *b, int n)\n"
+        f"{{ for (int i = 0; i < n; ++i) b[i] = sw_{name}_each(a[i]); }}\n"
     )
-    subprocess.run(["cc", *FLAGS, code, "-o", tmp_path / "log.so", "-lm"], check=True)
-    a = np.geomspace(1e-45, 3e38, 20_001).astype(np.float32)
+    subprocess.run(["cc", *FLAGS, code, "-o", tmp_path / "each.so", "-lm"], check=True)
+    a = inputs.astype(np.float32)
     a = np.concatenate([a, np.float32([0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 1.0])])
     b = np.empty_like(a)
-    ctypes.CDLL(str(tmp_path / "log.so")).logs(
+    ctypes.CDLL(str(tmp_path / "each.so")).all(
         ctypes.c_void_p(a.ctypes.data), ctypes.c_void_p(b.ctypes.data), len(a)
     )
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(b, np.log(a.astype(float)), rtol=2e-7, atol=1e-7)
+        expected = exact(a.astype(float)).astype(np.float32)
+        np.testing.assert_allclose(b, expected, rtol=2e-7, atol=1e-7 if name == "log" else 1e-45)
 
 
 class Nearly(sw.Model):

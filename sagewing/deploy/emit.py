@@ -266,9 +266,9 @@ class Writer:
 
     def _in_loop(self, op: str) -> str:
         """The text of an operation on numbers in a loop."""
-        if op == "log":
-            self.used.add("sw_log_each")
-            return "sw_log_each({0})"
+        if op in ("exp", "log"):
+            self.used.add(f"sw_{op}_each")
+            return f"sw_{op}_each({{0}})"
         return self._operation(op)
 
     def _write_loop(self, node: Node, text: str) -> None:

@@ -107,6 +107,27 @@ static inline float sw_log_each(float a)
 }
 #endif
 """,
+    "sw_exp_each": """
+/* exp in a loop: for floats 2^n, in two factors, times a polynomial, which compilers vectorise. */
+#ifdef SW_DOUBLE
+static inline double sw_exp_each(double a) { return exp(a); }
+#else
+static inline float sw_exp_each(float a)
+{
+    union { float number; uint32_t bits; } shifted, one, other;
+    const float x = a > 89.0F ? 89.0F : a < -104.0F ? -104.0F : a;
+    shifted.number = x * 1.44269504F + 12582912.0F; /* n in the lowest bits */
+    const float n = shifted.number - 12582912.0F;
+    const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+    const float p = (((((1.9875691500e-4F * r + 1.3981999507e-3F) * r + 8.3334519073e-3F) * r
+                       + 4.1665795894e-2F) * r + 1.6666665459e-1F) * r + 5.0000001201e-1F);
+    const int32_t whole = (int32_t)(shifted.bits - 0x4b400000U), half = whole / 2;
+    one.bits = (uint32_t)(half + 127) << 23;
+    other.bits = (uint32_t)(whole - half + 127) << 23;
+    return ((p * r) * r + r + 1.0F) * one.number * other.number;
+}
+#endif
+""",
     "sw_logistic": """
 /* 1 / (1 + exp(-a)). For floats exp is 2^n times a polynomial, which compilers vectorise. */
 #ifdef SW_DOUBLE
