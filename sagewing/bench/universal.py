@@ -245,7 +245,7 @@ def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
             behind <= BEHIND,
         ),
         Check(
-            "share of cells in which no untrained filter is better, at least",
+            "share of cells in which no untrained filter is better, to three digits, at least",
             best,
             BEST,
             best >= BEST,

@@ -237,11 +237,13 @@ class AdaptiveFilter(eqx.Module):
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
+        r_hat = r_hat if d.bend is None else r_hat - matvec(H, d.bend) ** 2
         r_next = self._attenuate(r, r_hat, d.r, d.scale_r, r0, arrived)
 
         # Correct, with the noise of now
-        if self.gain_noise == "posterior" or d.inflate_r is not None:
-            r_now = r_next if self.gain_noise == "posterior" else r
+        posterior = self.gain_noise == "posterior"
+        if posterior or d.inflate_r is not None or d.bend is not None:
+            r_now = r_next if posterior else r
             r_now = r_now if d.inflate_r is None else r_now * d.inflate_r
             if d.bend is not None:
                 P_pred = P_pred + d.bend[:, None] * d.bend[None]
@@ -307,10 +309,11 @@ class AdaptiveFilter(eqx.Module):
         if new is old:
             return old
         low, high = self.bounds
-        new = jnp.clip(
+        within = jnp.clip(
             new, jnp.maximum(low * base, self.floor), jnp.maximum(high * base, self.floor)
         )
-        return jnp.where(moved & ~jnp.isnan(new), new, old)
+        # What a rule leaves alone stays, even where it is below the floor
+        return jnp.where(moved & (new != old) & ~jnp.isnan(new), within, old)
 
 
 def _where(adapts: Flags, d: Attenuation) -> Attenuation:

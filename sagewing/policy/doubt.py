@@ -3,8 +3,12 @@
 While the nominal noise is right, a whitened innovation is normal, of variance 1, and independent of
 what went before it. Each test adds up, never below zero, the logarithm of how much better another
 hypothesis explains the innovations (CUSUM): their variance is another, or a larger gain would have
-expected them, or both. Where nothing is wrong a test comes to a sum of `proof` no more often than
-every exp(proof) steps (Lorden 1971).
+expected them, or both. Where nothing is wrong a test that begins at zero comes to a sum of `proof`
+no more often than every exp(proof) steps (Lorden 1971); one that begins at `first` does so before
+it has ever come back to zero with a chance of exp(first - proof) at most.
+
+What is proven once stays so: from then on innovations are those of the adapted filter, and say
+nothing of the nominal one.
 """
 
 import math
@@ -17,7 +21,8 @@ from sagewing.shapes import Arrived, Measurements, Values
 
 # Hypotheses on all channels together, and on the variance of one: that over what S says, the share
 # by which every gain should have been larger, and the sum that the test begins with. What is wrong
-# is mostly wrong from the beginning, and a wrong R shows at once.
+# is mostly wrong from the beginning, and a wrong R shows at once. Many channels that are tested one
+# by one share a chance of being wrong: each begins lower by the logarithm of their number.
 TOGETHER = (
     (4.0, 0.0, 6.0),  # R is too small
     (1.4, 1.0, 3.0),  # Q is too small
@@ -26,6 +31,7 @@ TOGETHER = (
 )
 ALONE = ((3.0, 6.0), (1.0 / 3.0, 3.0))
 MOST = 20.0  # a sum goes no further: it must be able to come back
+LEAST_PROOF = max(first for *_, first in (*TOGETHER, *ALONE))
 
 
 class Doubt(NamedTuple):
@@ -38,7 +44,8 @@ class Doubt(NamedTuple):
 
 def none_yet(r: Measurements) -> Doubt:
     """Nothing seen yet."""
-    alone = jnp.stack([jnp.full_like(r, first) for *_, first in ALONE])
+    shared = math.log(len(r))
+    alone = jnp.stack([jnp.full_like(r, max(first - shared, 0.0)) for *_, first in ALONE])
     together = jnp.stack([jnp.full_like(r[0], first) for *_, first in TOGETHER])
     return Doubt(alone, together, jnp.zeros_like(r[0]))
 

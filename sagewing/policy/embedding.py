@@ -124,9 +124,9 @@ def _mapped(
     of_channels: Callable[[jax.Array], jax.Array],
 ) -> Attenuation:
     """A decision for other states and channels; what it leaves as it is (None) stays so."""
-    q, scale_q = jax.tree.map(of_states, (d.q, d.scale_q))
+    q, scale_q, bend = jax.tree.map(of_states, (d.q, d.scale_q, d.bend))
     r, scale_r, inflate_r = jax.tree.map(of_channels, (d.r, d.scale_r, d.inflate_r))
-    return Attenuation(q, r, scale_q, scale_r, inflate_r)
+    return Attenuation(q, r, scale_q, scale_r, inflate_r, bend)
 
 
 def _placed(small: jax.Array, large: jax.Array, *first: jax.Array) -> jax.Array:

@@ -2,8 +2,8 @@
 
 Every channel is judged by the same network from dimensionless numbers, so the order, the number,
 the units and the signs of channels and states make no difference. What it remembers are running
-means alone: they forget at known rates, cannot run away however long the record, and cost a flight
-computer no exponentials.
+means, which forget at known rates, and sums of tests, which are bounded: nothing can run away
+however long the record, and a flight computer needs no exponentials for it.
 
 What tells a Q that is too large from one that is too small is the derivative of the prediction by
 the gain, as in the recursive prediction error method. Had every gain been larger by a small share,
@@ -133,8 +133,11 @@ class Universal(TrainedIn):
         for size in (bank, *hidden):
             if type(size) is not int or not 1 <= size <= MOST_SIZE:
                 raise InputError(f"A layer has 1..{MOST_SIZE} neurons; got {size!r}.")
-        if not 0.0 <= proof < doubts.MOST:
-            raise InputError(f"A proof is at least 0 and below {doubts.MOST:g}; got {proof!r}.")
+        if proof != 0.0 and not doubts.LEAST_PROOF < proof < doubts.MOST:
+            raise InputError(
+                f"A proof is 0, for none, or between {doubts.LEAST_PROOF:g} and {doubts.MOST:g}; "
+                f"got {proof!r}."
+            )
         if not 0.0 <= reach < math.inf:
             raise InputError(f"The reach of a bend is not negative; got {reach!r}.")
         k_measured, k_state = jax.random.split(key)
@@ -170,6 +173,7 @@ class Universal(TrainedIn):
         switched = around.switched
         if switched is not None:
             of_r = jax.tree.map(lambda a: jnp.where(switched, 0.0, a), of_r)
+            doubt = doubt._replace(alone=jnp.where(switched, 0.0, doubt.alone))
         bent = bend(around, self.reach, sway, seen.arrived) if self.reach > 0.0 else None
         sway = _within(matvec(around.F, sway), MOST_SWAY * jnp.sqrt(around.P))
         S = diagonal(seen.S)
