@@ -52,9 +52,9 @@ class TrainUniversal:
     """of how far q and r are from the true ones, in logarithms"""
     wrong_models: float = 0.35
     """share of the episodes with something wrong in which the model is wrong, too"""
-    proof: float = 9.5
+    proof: float = 10.5
     """evidence that something is wrong, in logarithms of likelihoods, before it adapts anything"""
-    reach: float = 2.0
+    reach: float = 2.5
     """standard deviations at which the bend of f is looked at; 0 for not at all"""
     begin: str = ""
     """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""

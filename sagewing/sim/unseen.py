@@ -24,7 +24,9 @@ from sagewing.sim.unseen_models import (
     Motor,
     Neuron,
     Orbit,
+    Reactor,
     Rod,
+    Ship,
     Tanks,
     Vehicle,
 )
@@ -142,7 +144,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(0.0, 0.0, 0.0, 0.0),
         spread=(0.8, 0.8, 0.5, 0.5),
     ),
-    # Written when what ships had been trained, and run once with it.
+    # Written when an earlier policy had been trained.
     "motor": Unseen(
         Motor(),
         q0=(0.04, 0.04, 1e-5, 1e-5, 0.25),
@@ -161,6 +163,26 @@ UNSEEN: dict[str, Unseen] = {
         dt=0.05,
         middle=(0.2, -0.1, 0.1, -0.1, -0.1) + (0.0,) * 5,
         spread=(0.3,) * 5 + (0.5,) * 5,
+    ),
+    # Written when what ships had been trained and set, and run once with it.
+    "reactor": Unseen(
+        Reactor(),
+        q0=(1e-5, 1e-4, 1e-4),
+        r0=(0.01, 0.01),
+        P0=(1e-2, 0.04, 0.04),
+        dt=0.05,
+        middle=(0.3, 1.5, 0.6),
+        spread=(0.1, 0.5, 0.2),
+        settle=200,
+    ),
+    "ship": Unseen(
+        Ship(),
+        q0=(0.01, 0.01, 1e-6, 1e-6, 1e-3, 1e-4, 1e-4),
+        r0=(25.0, 25.0, 1e-3),
+        P0=(100.0, 100.0, 0.01, 1e-4, 0.25, 0.04, 0.04),
+        dt=1.0,
+        middle=(0.0, 0.0, 0.0, 0.0, 6.0, 0.0, 0.0),
+        spread=(300.0, 300.0, 2.0, 0.01, 0.5, 0.3, 0.3),
     ),
 }
 

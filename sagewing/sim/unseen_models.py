@@ -266,3 +266,61 @@ class Grid(ContinuousModel):
     def observe(self, x: X, u: Input) -> Z:
         """What four phasor units say."""
         return x[:4]
+
+
+class Reactor(ContinuousModel):
+    """A stirred tank in which a substance reacts and heats itself, with a cooling jacket.
+
+    State: the share that has reacted, the tank's temperature and the jacket's, both without units
+    (Uppal 1974). Measured: the temperatures.
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """A balance of the substance, and two of heat."""
+        reacted, tank, jacket = x
+        rate = 0.072 * (1.0 - reacted) * jnp.exp(tank / (1.0 + tank / 20.0))
+        return jnp.stack(
+            [
+                -reacted + rate,
+                -tank + 8.0 * rate + 0.6 * (jacket - tank),
+                2.0 * (0.5 - jacket) + 0.4 * (tank - jacket),
+            ]
+        )
+
+    def observe(self, x: X, u: Input) -> Z:
+        """Both temperatures."""
+        return x[1:]
+
+
+class Ship(ContinuousModel):
+    """A ship in a current that nobody measures, seen from two beacons, with a compass.
+
+    State: position (m), heading (rad), rate of turn (rad/s), speed through the water (m/s), and the
+    current (m/s). Measured: the distances from both beacons, and the heading.
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """Norrbin's turning, and a speed that comes back to 6 m/s."""
+        _, _, heading, turn, speed, east, north = x
+        return jnp.stack(
+            [
+                speed * jnp.cos(heading) + east,
+                speed * jnp.sin(heading) + north,
+                turn,
+                -(turn + 400.0 * turn**3) / 30.0,
+                (6.0 - speed) / 50.0,
+                -east / 500.0,
+                -north / 500.0,
+            ]
+        )
+
+    def observe(self, x: X, u: Input) -> Z:
+        """Two distances and the compass."""
+        one, other = (
+            (x[0] - a) ** 2 + (x[1] - b) ** 2 for a, b in ((-2000.0, 500.0), (0.0, -2500.0))
+        )
+        return jnp.stack([jnp.sqrt(one + 1.0), jnp.sqrt(other + 1.0), x[2]])

@@ -67,8 +67,8 @@ class UniversalTraining:
     bank: int = 8
     hidden: tuple[int, ...] = (16, 8)
     bounds: tuple[float, float] = (1e-5, 1e4)
-    proof: float = 9.5
-    reach: float = 2.0
+    proof: float = 10.5
+    reach: float = 2.5
 
 
 class Errors(NamedTuple):
