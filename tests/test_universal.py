@@ -272,7 +272,8 @@ class Bending(Learned):
         return None
 
     def __call__(self, memory, seen):
-        bent = bend(seen.around, 2.0, jnp.array([0.1, 0.6]), seen.arrived)
+        sway = jnp.array([0.1, 0.6])
+        bent = bend(seen.around, 2.0, sway, seen.around.F @ sway, seen.arrived)
         return Attenuation(inflate_r=jnp.ones_like(seen.r), bend=bent), None, bent
 
 

@@ -72,8 +72,8 @@ def weighed(
         jnp.clip(before + jnp.stack(more), 0.0, MOST)
         for before, more in ((doubt.alone, alone), (doubt.together, together))
     )
-    largest = jnp.maximum(jnp.max(alone, axis=(0, 1)), jnp.max(together, axis=0))
-    return Doubt(alone, together, jnp.where(largest > proof, 1.0, doubt.proven))
+    proven = jnp.any(alone > proof, axis=(0, 1)) | jnp.any(together > proof, axis=0)
+    return Doubt(alone, together, jnp.where(proven, 1.0, doubt.proven))
 
 
 def _half_log(rho: float) -> float:

@@ -174,8 +174,9 @@ class Universal(TrainedIn):
         if switched is not None:
             of_r = jax.tree.map(lambda a: jnp.where(switched, 0.0, a), of_r)
             doubt = doubt._replace(alone=jnp.where(switched, 0.0, doubt.alone))
-        bent = bend(around, self.reach, sway, seen.arrived) if self.reach > 0.0 else None
-        sway = _within(matvec(around.F, sway), MOST_SWAY * jnp.sqrt(around.P))
+        ahead = matvec(around.F, sway)
+        bent = bend(around, self.reach, sway, ahead, seen.arrived) if self.reach > 0.0 else None
+        sway = _within(ahead, MOST_SWAY * jnp.sqrt(around.P))
         S = diagonal(seen.S)
         expected = _within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
         by_gain = whiten(seen.L, jnp.where(seen.arrived, expected, 0.0))
@@ -183,9 +184,10 @@ class Universal(TrainedIn):
         proven = doubt.proven > 0.0
         of_doubt = _observed([*(doubt.together / doubts.MOST)])
         (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected, of_doubt)
-        inflation = jnp.minimum(jax.nn.softplus(up + CALM_INFLATION), MOST_INFLATION)
-        inflation = jnp.where(proven, inflation, 0.0)
-        heard = S / (S + seen.r * (jnp.exp(inflation) - 1.0))
+        inflate = 1.0 + jnp.exp(jnp.minimum(up + CALM_INFLATION, MOST_INFLATION))
+        inflate = jnp.where(proven, inflate, 1.0)
+        inflation = jnp.log(inflate)
+        heard = S / (S + seen.r * (inflate - 1.0))
         times, of_all = _together(of_all, of_q.times, seen, expected, heard)
         common = _observed([*of_doubt, *_evidence(of_all, times[0])])
         (d_q, step_q), of_q = self._states(
@@ -202,7 +204,7 @@ class Universal(TrainedIn):
             r=jnp.where(proven, jax.nn.sigmoid(d_r + CALM_D), 0.0),
             scale_q=jnp.where(proven, _factor(STEP_Q, step_q, seen.q, around.q0 + TINY), 1.0),
             scale_r=jnp.where(proven, _factor(STEP_R, step_r, seen.r, around.r0), 1.0),
-            inflate_r=jnp.exp(inflation),
+            inflate_r=inflate,
             bend=None if bent is None else jnp.where(proven, bent, 0.0),
         )
         return decision, Memories(of_r, of_q, sway, of_all, doubt), inflation
@@ -311,15 +313,16 @@ class Universal(TrainedIn):
         return cls(sizes["bank"], tuple(sizes["hidden"]), *own, *more, key=jax.random.key(0))
 
 
-def bend(around: Around, reach: float, sway: States, arrived: Arrived) -> States:
+def bend(around: Around, reach: float, sway: States, ahead: States, arrived: Arrived) -> States:
     """How far f takes the estimate from where F does, within the estimate's own uncertainty.
 
-    Along the sway, as far as takes one state to `reach` standard deviations; only where something
-    arrives, which keeps P from growing by its own size.
+    Along the sway, of which F makes `ahead`, as far as takes one state to `reach` standard
+    deviations; only where something arrives, which keeps P from growing by its own size.
     """
     longest = jnp.max(jnp.abs(sway) / jnp.sqrt(around.before + TINY), axis=0)
-    off = reach * sway / (longest + TINY)
-    bent = _within(around.elsewhere(off) - matvec(around.F, off), MOST_BEND * jnp.sqrt(around.P))
+    scale = reach / (longest + TINY)
+    bent = around.elsewhere(scale * sway) - scale * ahead
+    bent = _within(bent, MOST_BEND * jnp.sqrt(around.P))
     return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), bent, 0.0))
 
 
