@@ -470,7 +470,7 @@ def test_level_is_what_has_the_same_three_digits():
         for f in (*bench.UNTRAINED, bench.TUNED, bench.LEARNED)
     ]
     assert bench.standing(rows) == (1, 2, 1)
-    assert np.isclose(bench.checks(rows)[-1].number, 0.75)
+    assert np.isclose(bench.checks(rows)[-1].number, 0.5)  # a level one is not the best
 
 
 @pytest.mark.parametrize(
