@@ -164,7 +164,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(0.2, -0.1, 0.1, -0.1, -0.1) + (0.0,) * 5,
         spread=(0.3,) * 5 + (0.5,) * 5,
     ),
-    # Written when what ships had been trained, and run once with it.
+    # Written when what ships had been trained; nothing was changed after they had been run.
     "reactor": Unseen(
         Reactor(),
         q0=(1e-5, 1e-4, 1e-4),
