@@ -221,7 +221,8 @@ class AdaptiveFilter(eqx.Module):
         # One Cholesky, gain; a failed one is that of a step without a measurement
         R = self._R(r, arrived)
         HPH, L, K, P_post, weighed = gain(P_pred, H, R)
-        arrived, nu = arrived & weighed, jnp.where(weighed, nu, 0.0)
+        arrived = arrived & weighed
+        nu, H = (jnp.where(weighed, a, 0.0) for a in (nu, H))
         white = whiten(L, nu)
         switched = None if mode is None else mode != state.mode
         diagonals = (diagonal(FPF), diagonal(P_pred))
@@ -233,7 +234,8 @@ class AdaptiveFilter(eqx.Module):
         around = Around(F, H, *diagonals, *base, switched, diagonal(P), elsewhere)
         seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, around)
         d, memory, trace = self.rule(state.memory, seen)
-        d = d if adapts is None else _where(adapts, d)
+        if adapts is not None:  # what is for now only holds in any mode
+            d = d.where(adapts)._replace(inflate_r=d.inflate_r, bend=d.bend)
 
         # Empirical r, attenuate, bound
         r_hat = nu**2 - diagonal(HPH)
@@ -314,20 +316,6 @@ class AdaptiveFilter(eqx.Module):
         )
         # What a rule leaves alone stays, even where it is below the floor
         return jnp.where(moved & (new != old) & ~jnp.isnan(new), within, old)
-
-
-def _where(adapts: Flags, d: Attenuation) -> Attenuation:
-    """The decision where the noise is adapted; elsewhere all of it but what is for now only."""
-
-    def kept(value: jax.Array | None, neutral: float) -> jax.Array | None:
-        return None if value is None else jnp.where(adapts, value, neutral)
-
-    return d._replace(
-        q=kept(d.q, 0.0),
-        r=kept(d.r, 0.0),
-        scale_q=kept(d.scale_q, 1.0),
-        scale_r=kept(d.scale_r, 1.0),
-    )
 
 
 def _joined(d: Attenuation, q: States, r: Measurements, arrived: Arrived) -> Attenuations:

@@ -81,6 +81,14 @@ class Attenuation(NamedTuple):
     inflate_r: Measurements | None = None
     bend: States | None = None
 
+    def where(self, heard: Flags) -> "Attenuation":
+        """This decision for the records in which the rule is heard; for the others, none."""
+
+        def kept(value: jax.Array | None, neutral: float) -> jax.Array | None:
+            return None if value is None else jnp.where(heard, value, neutral)
+
+        return Attenuation(*map(kept, self, (0.0, 0.0, 1.0, 1.0, 1.0, 0.0)))
+
 
 @runtime_checkable
 class Rule(Protocol):

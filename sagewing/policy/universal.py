@@ -19,7 +19,6 @@ holds what a curved f adds to it: how far f bends within the estimate's uncertai
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -32,33 +31,33 @@ from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
 from sagewing.policy import doubt as doubts
-from sagewing.policy.channel_network import (
-    Banks,
-    Channels,
-    Network,
-    Rows,
-    Said,
-    Table,
-    share_of_now,
+from sagewing.policy.channel_features import (
+    LARGEST_SQUARE,
+    RATES,
+    TINY,
+    averaged,
+    clipped,
+    contrast,
+    evidence,
+    observed,
+    regressed,
+    slopes,
+    square_and_product,
+    together,
+    within,
+    youth,
 )
+from sagewing.policy.channel_network import Banks, Channels, Network, Rows, Said
 from sagewing.policy.doubt import Doubt
 from sagewing.policy.noise import Noise
 from sagewing.policy.storage import number
 from sagewing.policy.trained_in import Inside, TrainedIn
 from sagewing.shapes import Arrived, Measurements, States
 
-RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
-LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
 MOST_SWAY = 10.0  # standard deviations
 MOST_BEND = 0.5  # standard deviations
-MOST_TOGETHER = 3.0  # standard deviations of an innovation, in the regression of all channels
-LEAST_SWAY = 1e-4  # of the variance: a smaller square says nothing
 LARGEST = 1e15  # times the base noise that a variance counts
-LEAST = 1e-12  # whose square is still a number
-TINY = 1e-30  # keeps a quotient of nothing by nothing a number
 SMALL = 0.01  # of a normalised square: less is no news
-CLIP = 8.0  # of a feature that is not bounded by itself
-LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
 MEASURED, STATE = 23, 20  # features of a channel and of a state
 OF_DOUBT = len(doubts.TOGETHER)  # those that all channels have in common
 COMMON = OF_DOUBT + 2 * len(RATES)  # those that all states have
@@ -176,20 +175,20 @@ class Universal(TrainedIn):
             doubt = doubt._replace(alone=jnp.where(switched, 0.0, doubt.alone))
         ahead = matvec(around.F, sway)
         bent = bend(around, self.reach, sway, ahead, seen.arrived) if self.reach > 0.0 else None
-        sway = _within(ahead, MOST_SWAY * jnp.sqrt(around.P))
+        sway = within(ahead, MOST_SWAY * jnp.sqrt(around.P))
         S = diagonal(seen.S)
-        expected = _within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
+        expected = within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
         by_gain = whiten(seen.L, jnp.where(seen.arrived, expected, 0.0))
         doubt = doubts.weighed(doubt, self.proof, seen.white, by_gain, seen.nu**2 / S, seen.arrived)
         proven = doubt.proven > 0.0
-        of_doubt = _observed([*(doubt.together / doubts.MOST)])
+        of_doubt = observed([*(doubt.together / doubts.MOST)])
         (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected, of_doubt)
         inflate = 1.0 + jnp.exp(jnp.minimum(up + CALM_INFLATION, MOST_INFLATION))
         inflate = jnp.where(proven, inflate, 1.0)
         inflation = jnp.log(inflate)
         heard = S / (S + seen.r * (inflate - 1.0))
-        times, of_all = _together(of_all, of_q.times, seen, expected, heard)
-        common = _observed([*of_doubt, *_evidence(of_all, times[0])])
+        times, of_all = together(of_all, of_q.times, seen, expected, heard)
+        common = observed([*of_doubt, *evidence(of_all, times[0])])
         (d_q, step_q), of_q = self._states(
             of_q._replace(times=times),
             seen,
@@ -200,14 +199,14 @@ class Universal(TrainedIn):
         )
         sway = jax.lax.stop_gradient(sway + matvec(seen.K, heard * (seen.nu - expected)))
         decision = Attenuation(
-            q=jnp.where(proven, jax.nn.sigmoid(d_q + CALM_D), 0.0),
-            r=jnp.where(proven, jax.nn.sigmoid(d_r + CALM_D), 0.0),
-            scale_q=jnp.where(proven, _factor(STEP_Q, step_q, seen.q, around.q0 + TINY), 1.0),
-            scale_r=jnp.where(proven, _factor(STEP_R, step_r, seen.r, around.r0), 1.0),
+            q=jax.nn.sigmoid(d_q + CALM_D),
+            r=jax.nn.sigmoid(d_r + CALM_D),
+            scale_q=_factor(STEP_Q, step_q, seen.q, around.q0 + TINY),
+            scale_r=_factor(STEP_R, step_r, seen.r, around.r0),
             inflate_r=inflate,
-            bend=None if bent is None else jnp.where(proven, bent, 0.0),
+            bend=bent,
         )
-        return decision, Memories(of_r, of_q, sway, of_all, doubt), inflation
+        return decision.where(proven), Memories(of_r, of_q, sway, of_all, doubt), inflation
 
     def _measured(
         self,
@@ -224,27 +223,27 @@ class Universal(TrainedIn):
         surprise = jnp.log(x**2 / s + SMALL)
         count = memory.times + seen.arrived
         values = [
-            *_squares(x, memory.last, s),
+            *square_and_product(x, memory.last, s),
             jnp.maximum(s - r, 0.0),
-            *_regressed(x, expected / jnp.sqrt(r0), s),
+            *regressed(x, expected / jnp.sqrt(r0), s),
         ]
         changed = jnp.log((seen.r + TINY) / r0)
-        known = _averaged(memory.means, [*values, surprise, changed], count, seen.arrived)
+        known = averaged(memory.means, [*values, surprise, changed], count, seen.arrived)
         squares, products, predicted, cross, own, surprises, usual = known
         y = [
-            _clipped(surprise),
+            clipped(surprise),
             values[1] / (jnp.abs(values[1]) + s),
-            *_contrast(squares, predicted + r),
-            *_clipped(products / (squares + TINY)),
-            *_slopes(cross, own, squares, s),
-            *_contrast(jnp.maximum(squares - predicted, 0.0), r),
-            _clipped(surprises[1]),
-            _clipped(changed),
-            _clipped(jnp.log(S / seen.r)),
-            _youth(count),
-            *_clipped(changed - usual[1:]),
+            *contrast(squares, predicted + r),
+            *clipped(products / (squares + TINY)),
+            *slopes(cross, own, squares, s),
+            *contrast(jnp.maximum(squares - predicted, 0.0), r),
+            clipped(surprises[1]),
+            clipped(changed),
+            clipped(jnp.log(S / seen.r)),
+            youth(count),
+            *clipped(changed - usual[1:]),
         ]
-        said, bank = self.measured(_observed(y), memory.bank, count, seen.arrived, common)
+        said, bank = self.measured(observed(y), memory.bank, count, seen.arrived, common)
         last = jnp.where(seen.arrived, x, memory.last)
         return said, Memory(last, count, known, bank)
 
@@ -272,28 +271,28 @@ class Universal(TrainedIn):
         values = [
             jnp.minimum(x**2, LARGEST_SQUARE * s),
             s,
-            *_regressed(x, expected / jnp.sqrt(q0), s),
+            *regressed(x, expected / jnp.sqrt(q0), s),
         ]
         changed = 0.5 * jnp.log((seen.q + TINY) / q0)
-        known = _averaged(memory.means, [*values, changed], count, heard)
+        known = averaged(memory.means, [*values, changed], count, heard)
         squares, predicted, cross, own, usual = known
         corrected = moved / (around.P + TINY)
         of_others = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
         y = [
-            _clipped(jnp.log(x**2 / s + SMALL)),
+            clipped(jnp.log(x**2 / s + SMALL)),
             values[2] / (jnp.abs(values[2]) + s),
-            *_contrast(squares, predicted),
-            *_slopes(cross, own, squares, s),
-            _clipped(changed),
-            _clipped(0.5 * jnp.log((seen.q + TINY) / (jnp.maximum(around.FPF, 0.0) + TINY))),
-            _clipped(0.5 * jnp.log(moved / (seen.q + TINY))),
-            _clipped(0.5 * jnp.log(corrected)),
-            jnp.minimum(of_outliers, CLIP),
-            _youth(count),
-            _clipped(changed - of_others),
-            *_clipped(changed - usual[1:]),
+            *contrast(squares, predicted),
+            *slopes(cross, own, squares, s),
+            clipped(changed),
+            clipped(0.5 * jnp.log((seen.q + TINY) / (jnp.maximum(around.FPF, 0.0) + TINY))),
+            clipped(0.5 * jnp.log(moved / (seen.q + TINY))),
+            clipped(0.5 * jnp.log(corrected)),
+            clipped(of_outliers),
+            youth(count),
+            clipped(changed - of_others),
+            *clipped(changed - usual[1:]),
         ]
-        said, bank = self.state(_observed(y), memory.bank, count, heard, common)
+        said, bank = self.state(observed(y), memory.bank, count, heard, common)
         return said, Memory(None, times, known, bank)
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
@@ -322,85 +321,11 @@ def bend(around: Around, reach: float, sway: States, ahead: States, arrived: Arr
     longest = jnp.max(jnp.abs(sway) / jnp.sqrt(around.before + TINY), axis=0)
     scale = reach / (longest + TINY)
     bent = around.elsewhere(scale * sway) - scale * ahead
-    bent = _within(bent, MOST_BEND * jnp.sqrt(around.P))
+    bent = within(bent, MOST_BEND * jnp.sqrt(around.P))
     return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), bent, 0.0))
-
-
-def _averaged(means: Rows, values: Sequence[Rows], count: Rows, heard: Rows) -> Rows:
-    """The running means of every value at all rates, with what is new."""
-    share = share_of_now(jnp.asarray(RATES, count.dtype), count, heard)
-    new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
-    return jax.lax.stop_gradient(jnp.stack(new))
-
-
-def _together(
-    means: Rows, times: Channels, seen: Seen, expected: Measurements, heard: Measurements
-) -> tuple[Channels, Rows]:
-    """One more time that anything arrived, and the regression of all that did on the sway."""
-    # Cut and weighed channel by channel, before whitening: their order must not matter
-    weight, most = jnp.sqrt(heard), MOST_TOGETHER * jnp.sqrt(diagonal(seen.S))
-    white = whiten(seen.L, weight * jnp.clip(seen.nu, -most, most))
-    by_gain = whiten(seen.L, weight * jnp.where(seen.arrived, expected, 0.0))
-    any_arrived = jnp.any(seen.arrived, axis=0)
-    times = times + any_arrived
-    values = [jnp.sum(a * by_gain, axis=0) for a in (white, by_gain)]
-    return times, _averaged(means, values, times[0], any_arrived)
-
-
-def _evidence(means: Rows, times: Rows) -> list[Rows]:
-    """At each rate: by how much the gain is wrong, and how sure that is; between -1 and 1."""
-    cross, own = means[0], means[1] + LEAST_SWAY
-    share = share_of_now(jnp.asarray(RATES, means.dtype), times, jnp.ones_like(times, bool))
-    sure = cross / jnp.sqrt(own * share)
-    return [*(cross / (jnp.abs(cross) + own)), *(sure / (2.0 + jnp.abs(sure)))]
-
-
-def _squares(x: Channels, last: Channels, variance: Channels) -> tuple[Channels, Channels]:
-    """x^2 and x times the last one, within reason."""
-    most = LARGEST_SQUARE * variance
-    return jnp.minimum(x**2, most), jnp.clip(x * last, -most, most)
-
-
-def _regressed(x: Channels, expected: Channels, variance: Channels) -> tuple[Channels, Channels]:
-    """x times what a larger gain would have changed, and the square of that, within reason."""
-    most = LARGEST_SQUARE * variance
-    return jnp.clip(x * expected, -most, most), jnp.minimum(expected**2, most)
-
-
-def _slopes(cross: Table, own: Table, squares: Table, variance: Channels) -> Rows:
-    """How x goes with what was expected: the correlations, and the slopes, between -1 and 1."""
-    least = LEAST_SWAY * variance + LEAST
-    own = own + least
-    correlation = cross / jnp.sqrt((squares + least) * own)
-    return jnp.concatenate([correlation, cross / (jnp.abs(cross) + own)])
-
-
-def _within(a: States, most: States) -> States:
-    """`a`, at most so large; zero where it is no number."""
-    a = jnp.clip(a, -most, most)
-    return jnp.where(jnp.isnan(a), 0.0, a)
-
-
-def _contrast(a: jax.Array, b: jax.Array) -> jax.Array:
-    """tanh(log(a / b) / 2), for positive numbers."""
-    return (a - b) / (a + b + TINY)
 
 
 def _factor(largest: float, step: Channels, now: Channels, base: Channels) -> Channels:
     """What the head says, and a little of the way back to the base."""
     back = RELAXATION * jnp.log((now + TINY) / base)
     return jnp.exp(largest * jax.nn.soft_sign(step) - back)
-
-
-def _youth(count: Channels) -> Channels:
-    return jnp.maximum(1.0 / jnp.sqrt(count + 1.0), LEAST_YOUTH)
-
-
-def _clipped(a: Rows) -> Rows:
-    """Not too large a number."""
-    return jnp.clip(a, -CLIP, CLIP)
-
-
-def _observed(y: Sequence[Rows]) -> Rows:
-    """The features: what a descent does not go back through."""
-    return jax.lax.stop_gradient(jnp.stack(y))
