@@ -1,5 +1,6 @@
 """What a bad sensor does to a filter: nothing that is not a number, and nothing for long."""
 
+import dataclasses
 from functools import cache
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing.filters.rules import Attenuation, Frozen
 
 STEPS = 10_000
 OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik")
@@ -129,6 +131,25 @@ def test_a_correction_that_fails_is_a_prediction():
     assert not np.any(failed.ok)
     np.testing.assert_array_equal(failed.x, predicted.x)
     np.testing.assert_array_equal(failed.P, predicted.P)
+
+
+class Inflating(Frozen):
+    """An EKF that takes the noise for ten times as large, once it has seen the innovation."""
+
+    def __call__(self, memory, seen):
+        return Attenuation(inflate_r=jnp.full_like(seen.r, 10.0)), None, None
+
+
+def test_where_the_first_gain_fails_the_second_has_no_measurement_either():
+    filt = sw.EKF(sw.models.ConstantVelocity(axes=1), [0.1, 0.1], [0.1])
+    filt = dataclasses.replace(filt, rule=Inflating())
+    # S is negative with r, and positive with the unit variance of what did not arrive
+    state = filt.init(jnp.zeros(2), jnp.diag(jnp.array([-0.7, 1.0])))
+    given = (jnp.ones(1), None, jnp.asarray(0.1))
+    said, without = (filt.step(state, *given, jnp.array([a]))[1] for a in (True, False))
+    assert not said.ok
+    np.testing.assert_array_equal(said.x, without.x)
+    np.testing.assert_array_equal(said.P, without.P)
 
 
 class Counted(sw.Model):
