@@ -141,12 +141,12 @@ class Inflating(Frozen):
 
 
 def test_where_the_first_gain_fails_the_second_has_no_measurement_either():
-    filt = sw.EKF(sw.models.ConstantVelocity(axes=1), [0.1, 0.1], [0.1])
+    filt = sw.EKF(sw.models.ConstantVelocity(), [1e-3] * 4, [0.1, 0.1])
     filt = dataclasses.replace(filt, rule=Inflating())
-    # S is negative with r, and positive with the unit variance of what did not arrive
-    state = filt.init(jnp.zeros(2), jnp.diag(jnp.array([-0.7, 1.0])))
-    given = (jnp.ones(1), None, jnp.asarray(0.1))
-    said, without = (filt.step(state, *given, jnp.array([a]))[1] for a in (True, False))
+    # S is not positive definite with r, and is with the unit variance of what did not arrive
+    P = jnp.eye(4).at[0, 1].set(1.5).at[1, 0].set(1.5)
+    state, given = filt.init(jnp.zeros(4), P), (jnp.ones(2), None, jnp.asarray(0.1))
+    said, without = (filt.step(state, *given, jnp.array([a, a]))[1] for a in (True, False))
     assert not said.ok
     np.testing.assert_array_equal(said.x, without.x)
     np.testing.assert_array_equal(said.P, without.P)
