@@ -137,6 +137,29 @@ def test_a_record_that_overflows_leaves_the_gradient_a_number(wild, gain_noise, 
     assert np.all(np.isfinite(gradient))
 
 
+class Faint(sw.Model):
+    """A state that is hardly seen."""
+
+    def transition(self, x, u, dt):
+        return x
+
+    def observe(self, x, u):
+        return 1e-80 * x
+
+
+def test_a_correction_whose_square_overflows_leaves_the_gradient_a_number():
+    given = (jnp.array([1e76]), None, jnp.asarray(1.0), jnp.array([True]))
+
+    @jax.grad
+    def gradient(policy):
+        filt = sw.NDRSageHusa(Faint(), [1.0], [1.0], policy)
+        said = filt.step(filt.init(jnp.zeros(1), jnp.full((1, 1), 1e200)), *given)[1]
+        return jnp.sum(jnp.log(said.q))
+
+    found = gradient(sw.Policy(sw.Architecture(1, 1, depth=1), key=jax.random.key(0)))
+    assert np.all(np.isfinite(ravel_pytree(found)[0]))
+
+
 @pytest.mark.parametrize("records", ["complete", "gappy"])
 def test_the_gradient_of_the_ekf_by_its_start_and_its_noise_is_the_slope_of_the_loss(
     records, request
