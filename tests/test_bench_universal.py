@@ -24,13 +24,18 @@ def test_an_oracle_knows_what_is_wrong_in_every_case():
         assert np.all(drawn.arrived) == (case.missing == 0.0)
 
 
-def test_the_claims_are_checked_against_their_bars():
-    rows = [
-        {"system": s, "case": c, "filter": f, "ratio": 1.05 if f == bench.LEARNED else 1.2}
-        for s in ("a", "b")
-        for c in unseen.CASES
+def rows_of(cells):
+    """Rows of cells, each given by its ratio and its interval beside that of the others, 1.2."""
+    return [
+        {"system": s, "case": c, "filter": f, "ratio": ours if f == bench.LEARNED else 1.2}
+        | dict(zip(bench.BESIDE, (ours / 1.2, *interval), strict=True))
+        for (s, c), (ours, *interval) in cells.items()
         for f in (*bench.UNTRAINED, bench.TUNED, bench.LEARNED)
     ]
+
+
+def test_the_claims_are_checked_against_their_bars():
+    rows = rows_of({(s, c): (1.05, 0.8, 0.9) for s in ("a", "b") for c in unseen.CASES})
     found = {check.claim.split(",")[0]: check for check in bench.checks(rows)}
     assert [check.holds for check in found.values()] == [True, False, True, True]
     assert np.isclose(bench.geometric([1.0, 4.0]), 2.0)
@@ -39,15 +44,20 @@ def test_the_claims_are_checked_against_their_bars():
     assert np.isclose(half, 4.303 * 0.1 / np.sqrt(3.0))
 
 
-def test_level_is_what_has_the_same_three_digits():
-    ours = {"a": 0.9, "b": 1.0004, "c": 1.0006, "d": 0.9996}
-    rows = [
-        {"system": s, "case": "right", "filter": f, "ratio": ours[s] if f == bench.LEARNED else 1.0}
-        for s in ours
-        for f in (*bench.UNTRAINED, bench.TUNED, bench.LEARNED)
-    ]
-    assert bench.standing(rows) == (1, 2, 1)
-    assert np.isclose(bench.checks(rows)[-1].number, 0.5)  # a level one is not the best
+def test_behind_is_what_the_runs_of_a_cell_say_for_certain():
+    cells = {"a": (1.1, 0.9, 0.95), "b": (1.2, 0.99, 1.01), "c": (1.3, 1.05, 1.1)}
+    cells["d"] = (1.2001, 0.999, 1.002)
+    rows = rows_of({(s, "right"): row for s, row in cells.items()})
+    assert bench.standing(rows) == (1, 2, 1, 2)
+    assert np.isclose(bench.checks(rows)[-1].number, 0.75)
+
+
+def test_a_filter_is_held_against_another_run_by_run():
+    rng = np.random.default_rng(0)
+    record, little = rng.normal(size=(2, 400))
+    middle, low, high = bench._interval_over_runs((record + 0.01 + 0.01 * little) - record)
+    assert low < np.exp(0.01) < high
+    assert np.isclose(np.log(high / middle), 1.96 * 0.01 / 20.0, rtol=0.1)
 
 
 @pytest.mark.parametrize(

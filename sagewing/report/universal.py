@@ -55,10 +55,11 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
 def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
     """What was to be shown, and whether it was, in sentences."""
     lines = [f"{_says(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
-    ahead, level, behind = standing(rows)
+    stands = standing(rows)
     lines.append(
-        f"Cells in which it is ahead of all untrained filters: {ahead}; level with the best of "
-        f"them to three digits: {level}; behind: {behind}."
+        f"Cells in which it is ahead of all untrained filters, run by run and with a confidence of "
+        f"95%: {stands.ahead}; level: {stands.level}; behind one of them: {stands.behind}. Its "
+        f"figure is the smallest in {stands.smallest}."
     )
     if drift is not None:
         apart = drift.late / drift.early

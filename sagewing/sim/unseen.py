@@ -17,7 +17,9 @@ from sagewing.models import Model, Rossler
 from sagewing.shapes import real_dtype
 from sagewing.sim.unseen_models import (
     Arm,
+    Convoy,
     CoordinatedTurn,
+    Glider,
     Grid,
     Lorenz96,
     Masses,
@@ -164,7 +166,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(0.2, -0.1, 0.1, -0.1, -0.1) + (0.0,) * 5,
         spread=(0.3,) * 5 + (0.5,) * 5,
     ),
-    # Written when what ships had been trained; nothing was changed after they had been run.
+    # Written when what ships had been trained.
     "reactor": Unseen(
         Reactor(),
         q0=(1e-5, 1e-4, 1e-4),
@@ -183,6 +185,26 @@ UNSEEN: dict[str, Unseen] = {
         dt=1.0,
         middle=(0.0, 0.0, 0.0, 0.0, 6.0, 0.0, 0.0),
         spread=(300.0, 300.0, 2.0, 0.01, 0.5, 0.3, 0.3),
+    ),
+    # Written last, and run when everything had been set.
+    "glider": Unseen(
+        Glider(),
+        q0=(0.01, 1e-5, 0.01, 0.02),
+        r0=(0.25, 1.0),
+        P0=(1.0, 0.01, 4.0, 1.0),
+        dt=0.2,
+        middle=(20.0, -0.07, 500.0, 0.0),
+        spread=(2.0, 0.1, 50.0, 0.5),
+    ),
+    "convoy": Unseen(
+        Convoy(),
+        q0=(0.04,) + (0.01,) * 4 + (0.01,) * 4,
+        r0=(1.0,) * 4,
+        P0=(1.0,) * 5 + (4.0,) * 4,
+        dt=0.2,
+        middle=(18.0,) * 5 + (26.0,) * 4,
+        spread=(2.0,) * 5 + (3.0,) * 4,
+        settle=100,
     ),
 }
 

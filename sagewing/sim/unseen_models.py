@@ -324,3 +324,51 @@ class Ship(ContinuousModel):
             (x[0] - a) ** 2 + (x[1] - b) ** 2 for a, b in ((-2000.0, 500.0), (0.0, -2500.0))
         )
         return jnp.stack([jnp.sqrt(one + 1.0), jnp.sqrt(other + 1.0), x[2]])
+
+
+class Glider(ContinuousModel):
+    """A glider in air that rises and sinks, along its flight path.
+
+    State: airspeed (m/s), the path's angle in the air (rad), height (m), and the air's own rise
+    (m/s). Measured: airspeed and height.
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """Lanchester's phugoid, with a glide ratio of 15 at 20 m/s."""
+        speed, angle, _, rise = x
+        g, lift = 9.81, 9.81 / 20.0**2
+        return jnp.stack(
+            [
+                -lift / 15.0 * speed**2 - g * jnp.sin(angle),
+                lift * speed - g * jnp.cos(angle) / speed,
+                speed * jnp.sin(angle) + rise,
+                -rise / 20.0,
+            ]
+        )
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The airspeed and the height."""
+        return x[::2]
+
+
+class Convoy(ContinuousModel):
+    """Five cars one behind the other, each at the speed that its gap allows.
+
+    State: the speeds (m/s), the leader's first, and the four gaps (m). Measured: the gaps.
+    """
+
+    jacobian: Any = eqx.field(static=True, default="exact")
+
+    def drift(self, x: X, u: Input) -> X:
+        """Bando's optimal velocity, behind a leader that comes back to 18 m/s."""
+        speed, gap = x[:5], x[5:]
+        wanted = 16.8 * (jnp.tanh(0.086 * (gap - 25.0)) + 0.913)
+        return jnp.concatenate(
+            [(18.0 - speed[:1]) / 20.0, 0.8 * (wanted - speed[1:]), speed[:-1] - speed[1:]]
+        )
+
+    def observe(self, x: X, u: Input) -> Z:
+        """The gaps, by radar."""
+        return x[5:]
