@@ -49,15 +49,19 @@ def test_behind_is_what_the_runs_of_a_cell_say_for_certain():
     cells["d"] = (1.2001, 0.999, 1.002)
     rows = rows_of({(s, "right"): row for s, row in cells.items()})
     assert bench.standing(rows) == (1, 2, 1, 2)
-    assert np.isclose(bench.checks(rows)[-1].number, 0.75)
+    assert np.isclose(bench.checks(rows)[-1].number, 0.5)  # the best has the smallest figure
 
 
 def test_a_filter_is_held_against_another_run_by_run():
     rng = np.random.default_rng(0)
-    record, little = rng.normal(size=(2, 400))
-    middle, low, high = bench._interval_over_runs((record + 0.01 + 0.01 * little) - record)
-    assert low < np.exp(0.01) < high
-    assert np.isclose(np.log(high / middle), 1.96 * 0.01 / 20.0, rtol=0.1)
+    theirs, little, less = np.exp(rng.normal(size=(3, 400)) * [[1.0], [0.01], [0.01]])
+    oracle = np.where(np.arange(400) < 10, 10.0 * bench.LOST, 1.0)  # ten runs do not count
+    errors = (theirs * 1.02 * little, theirs * 1.02 * less)
+    ours = [bench.ratios(np.where(oracle > 1.0, 1e9, e), oracle) for e in errors]
+    middle, low, high = bench.beside(ours, bench.ratios(theirs, oracle)).values()
+    assert low < np.sqrt(1.02) < high
+    spread = 0.5 * 0.01 / np.sqrt(2.0)  # of the mean of two
+    assert np.isclose(np.log(high / middle), 1.96 * spread / np.sqrt(390.0), rtol=0.15)
 
 
 @pytest.mark.parametrize(

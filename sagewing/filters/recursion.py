@@ -235,7 +235,7 @@ class AdaptiveFilter(eqx.Module):
         seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, around)
         d, memory, trace = self.rule(state.memory, seen)
         d = finite_derivative(d)
-        if adapts is not None:  # what is for now only holds in any mode
+        if adapts is not None:  # what is for this step only holds in every mode
             d = d.where(adapts)._replace(inflate_r=d.inflate_r, bend=d.bend)
 
         # Empirical r, attenuate, bound

@@ -87,7 +87,8 @@ class Attenuation(NamedTuple):
         def kept(value: jax.Array | None, neutral: float) -> jax.Array | None:
             return None if value is None else jnp.where(heard, value, neutral)
 
-        return Attenuation(*map(kept, self, (0.0, 0.0, 1.0, 1.0, 1.0, 0.0)))
+        neutral = (0.0, 0.0, 1.0, 1.0, 1.0, 0.0)
+        return Attenuation(*(kept(*pair) for pair in zip(self, neutral, strict=True)))
 
 
 @runtime_checkable

@@ -25,7 +25,7 @@ from sagewing.shapes import Arrived, Measurements, Values
 # being wrong: each begins lower by the logarithm of their number.
 TOGETHER = (
     (4.0, 0.0, 6.0),  # R is too small
-    (1.2, 0.7, 6.0),  # Q is too small; of ten times as much this is what shows in few channels
+    (1.2, 0.7, 6.0),  # Q is too small: what ten times as much looks like in few channels
     (1.0, -1.0, 3.0),  # Q is too large
     (0.5, 0.5, 3.0),  # R is too large
 )

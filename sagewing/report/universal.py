@@ -57,9 +57,9 @@ def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
     lines = [f"{_says(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
     stands = standing(rows)
     lines.append(
-        f"Cells in which it is ahead of all untrained filters, run by run and with a confidence of "
-        f"95%: {stands.ahead}; level: {stands.level}; behind one of them: {stands.behind}. Its "
-        f"figure is the smallest in {stands.smallest}."
+        f"Its figure is the smallest of the untrained filters' in {stands.smallest} cells. Run by "
+        f"run, with a confidence of 95%, it is ahead of all of them in {stands.ahead}, behind one "
+        f"of them in {stands.behind}, and in {stands.level} neither can be told."
     )
     if drift is not None:
         apart = drift.late / drift.early

@@ -1,6 +1,7 @@
 """Systems that the training family does not hold, and what may be wrong with their noise.
 
-What the universal policy is measured on, and nothing else: no setting of it was chosen here. The
+What the universal policy is measured on. Its numbers were chosen elsewhere; what was seen here has
+shaped its design. The
 family has radars, and flows that are as smooth as Rössler's; it draws none of these systems.
 """
 

@@ -327,7 +327,7 @@ class Ship(ContinuousModel):
 
 
 class Glider(ContinuousModel):
-    """A glider in air that rises and sinks, along its flight path.
+    """A glider in air that rises and sinks, too slowly to push it.
 
     State: airspeed (m/s), the path's angle in the air (rad), height (m), and the air's own rise
     (m/s). Measured: airspeed and height.
@@ -354,21 +354,21 @@ class Glider(ContinuousModel):
 
 
 class Convoy(ContinuousModel):
-    """Five cars one behind the other, each at the speed that its gap allows.
+    """Five cars one behind the other, each at the speed that its headway allows.
 
-    State: the speeds (m/s), the leader's first, and the four gaps (m). Measured: the gaps.
+    State: the speeds (m/s), the leader's first, and the four headways (m), which are measured.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")
 
     def drift(self, x: X, u: Input) -> X:
         """Bando's optimal velocity, behind a leader that comes back to 18 m/s."""
-        speed, gap = x[:5], x[5:]
-        wanted = 16.8 * (jnp.tanh(0.086 * (gap - 25.0)) + 0.913)
+        speed, headway = x[:5], x[5:]
+        wanted = 16.8 * (jnp.tanh(0.086 * (headway - 25.0)) + 0.913)
         return jnp.concatenate(
             [(18.0 - speed[:1]) / 20.0, 0.8 * (wanted - speed[1:]), speed[:-1] - speed[1:]]
         )
 
     def observe(self, x: X, u: Input) -> Z:
-        """The gaps, by radar."""
+        """The headways."""
         return x[5:]
