@@ -6,14 +6,14 @@ import numpy as np
 import sagewing as sw
 
 
-class Mixed(sw.Model):
-    """x+ = A x, z = H x, as any order, scale or sign of states and channels makes it."""
+class Linear(sw.Model):
+    """Any F and H; they are arrays, so that new numbers need no new program."""
 
-    A: jax.Array
+    F: jax.Array
     H: jax.Array
 
     def transition(self, x, u, dt):
-        return self.A @ x
+        return self.F @ x
 
     def observe(self, x, u):
         return self.H @ x

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear import Mixed, system
+from linear import Linear, system
 from scipy.stats import norm
 
 import sagewing as sw
@@ -34,7 +34,7 @@ def nominal_record(A, H, q, r, runs, steps, times_q=1.0, times_r=1.0):
 
 def ever_proven(z, A, H, q, r, policy):
     """The step from which on each record's noise is adapted; as many as there are where never."""
-    filt = sw.NDRSageHusa(Mixed(jnp.asarray(A), jnp.asarray(H)), q, r, policy)
+    filt = sw.NDRSageHusa(Linear(jnp.asarray(A), jnp.asarray(H)), q, r, policy)
     made = sw.run(filt, np.zeros(len(q)), np.diag(10.0 * q), z, dt=DT)
     acts = np.any(np.asarray(made.d) > 0.0, axis=-1)
     return made, np.where(acts.any(axis=1), acts.argmax(axis=1), z.shape[1])
@@ -47,7 +47,7 @@ def test_until_something_is_proven_wrong_it_is_the_nominal_EKF(policy):
     assert policy.proof == PROOF
     assert np.mean(since < 300) < 0.08
     calm = since == 300
-    model = Mixed(jnp.asarray(A), jnp.asarray(H))
+    model = Linear(jnp.asarray(A), jnp.asarray(H))
     ekf = sw.run(sw.EKF(model, q, r), np.zeros(4), np.diag(10.0 * q), z, dt=DT)
     np.testing.assert_allclose(made.x[calm], ekf.x[calm], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(made.P[calm], ekf.P[calm], rtol=1e-9, atol=1e-12)

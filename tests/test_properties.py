@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from linear import Linear
 
 import sagewing as sw
 from sagewing.filters.named import FLOOR
@@ -20,19 +21,6 @@ seeds = st.integers(0, 2**32 - 1)
 STEPS = 24
 KINDS = ("ekf", "sage-husa", "learned")
 BOUNDS = (0.5, 100.0)
-
-
-class Linear(sw.Model):
-    """Any F and H; they are arrays, so that new numbers need no new program."""
-
-    F: jax.Array
-    H: jax.Array
-
-    def transition(self, x, u, dt):
-        return self.F @ x
-
-    def observe(self, x, u):
-        return self.H @ x
 
 
 class Turntable(sw.Model):

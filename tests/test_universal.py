@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from linear import Mixed, system
+from linear import Linear, system
 
 import sagewing as sw
 from sagewing.bench.universal import SHIPPED
@@ -121,7 +121,7 @@ def test_any_size_will_do_and_a_batch_is_its_records(policy, axes):
 def test_before_training_it_is_the_nominal_filter(plain):
     A, H, q, r = system()
     z = np.where(np.arange(STEPS)[:, None] % 9, plain.z, np.nan)  # without the outliers
-    model = Mixed(jnp.asarray(A), jnp.asarray(H))
+    model = Linear(jnp.asarray(A), jnp.asarray(H))
     start = (np.zeros(4), np.diag(10.0 * q), z)
     ekf = sw.run(sw.EKF(model, q, r), *start, dt=DT).x
     new = sw.run(sw.NDRSageHusa(model, q, r, sw.Universal(key=jax.random.key(0))), *start, dt=DT).x

@@ -232,7 +232,7 @@ class Check(NamedTuple):
 
 def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
     """What the policy must show, over the cells of a benchmark."""
-    cells = _cells(rows)
+    cells = cells_of(rows)
     ours = {cell: by[LEARNED]["ratio"] for cell, by in cells.items()}
     overall = geometric(list(ours.values()))
     right = geometric([ratio for (_, case), ratio in ours.items() if case == "right"])
@@ -271,7 +271,7 @@ def standing(rows: Sequence[dict[str, Any]]) -> Standing:
     """Cell by cell against every untrained filter."""
     ahead = behind = smallest = 0
     _, low, high = BESIDE
-    cells = _cells(rows).values()
+    cells = cells_of(rows).values()
     for by in cells:
         others = [by[name] for name in UNTRAINED]
         ahead += all(row[high] < 1.0 for row in others)
@@ -280,7 +280,7 @@ def standing(rows: Sequence[dict[str, Any]]) -> Standing:
     return Standing(ahead, len(cells) - ahead - behind, behind, smallest)
 
 
-def _cells(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+def cells_of(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
     """For every system and case, the row of every filter."""
     cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in rows:

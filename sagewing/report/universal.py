@@ -6,7 +6,7 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.universal import Drift, checks, geometric, standing
+from sagewing.bench.universal import Drift, cells_of, checks, geometric, standing
 from sagewing.report.style import label
 
 CASES = {
@@ -16,18 +16,7 @@ CASES = {
     "q-10": "Q × 10",
     "mixture": "Q / 10, R × 4, outliers, gaps",
 }
-SYSTEMS = {
-    "turn": "turn",
-    "masses": "masses",
-    "lorenz96": "Lorenz 96",
-    "rossler": "Rössler",
-    "tanks": "tanks",
-    "orbit": "orbit",
-    "vehicle": "vehicle",
-    "neuron": "neuron",
-    "rod": "rod",
-    "arm": "arm",
-}
+SYSTEMS = {"lorenz96": "Lorenz 96", "rossler": "Rössler"}  # those that have another name
 TITLE = "Error over the oracle's, geometric mean over runs (1 is as good as knowing the noise)"
 
 
@@ -57,7 +46,7 @@ def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
     lines = [f"{_says(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
     stands = standing(rows)
     lines.append(
-        f"Its figure is the smallest of the untrained filters' in {stands.smallest} cells. Run by "
+        f"Its figure is smaller than every untrained filter's in {stands.smallest} cells. Run by "
         f"run, with a confidence of 95%, it is ahead of all of them in {stands.ahead}, behind one "
         f"of them in {stands.behind}, and in {stands.level} neither can be told."
     )
@@ -83,17 +72,15 @@ def _filters(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _lines(rows: Sequence[dict[str, Any]], bold: tuple[str, str]) -> list[list[str]]:
     """The cells, then a line of geometric means; the best of the untrained filters is bold."""
-    filters, lines = _filters(rows), []
-    by = {(row["system"], row["case"], row["filter"]): row for row in rows}
-    for system, case in dict.fromkeys((row["system"], row["case"]) for row in rows):
-        found = {name: by[(system, case, name)] for name in filters}
+    lines = []
+    for (system, case), found in cells_of(rows).items():
         contest = {n: round(r["ratio"], 3) for n, r in found.items() if not n.startswith("ekf-")}
         best = {n for n, ratio in contest.items() if ratio == min(contest.values())}
         cells = [_cell(row, *(bold if name in best else ("", ""))) for name, row in found.items()]
         size = next(iter(found.values()))
         about = f"{SYSTEMS.get(system, system)} {size['n_x']}/{size['n_z']}"
         lines.append([about, CASES.get(case, case), *cells])
-    means = [geometric([r["ratio"] for r in rows if r["filter"] == name]) for name in filters]
+    means = [geometric([r["ratio"] for r in rows if r["filter"] == n]) for n in _filters(rows)]
     return [*lines, ["all", "geometric mean", *(f"{m:.3f}" for m in means)]]
 
 
