@@ -15,9 +15,10 @@ from sagewing.deploy.program import Function, Program, program
 from sagewing.deploy.storage import shared
 from sagewing.deploy.tables import Tables
 
-FUNCTIONS = ("init", "step", "predict_only")
+FUNCTIONS = ("init", "recover", "step", "predict_only")
 SIGNATURES = {
     "init": "void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0)",
+    "recover": "static void recover(sw_state *state)",
     "step": (
         "int sw_step(sw_state *state, const sw_real *measured, const sw_real *u, sw_real dt,\n"
         "            sw_estimate *estimate)"
@@ -62,9 +63,10 @@ def source(
     dtypes = (np.float32, np.float64) if dtype is None else (dtype,)
     programs = [program(filt, n_u, kind) for kind in dtypes]
     tables = [Tables(np.dtype(kind)) for kind in dtypes]
+    functions = [name for name in FUNCTIONS if getattr(programs[0], name) is not None]
     bodies = {
         name: [_body(name, p, t) for p, t in zip(programs, tables, strict=True)]
-        for name in FUNCTIONS
+        for name in functions
     }
     used = set().union(*(body.used for pair in bodies.values() for body in pair))
     made, numbers = programs[-1], tables[-1]
@@ -74,10 +76,10 @@ def source(
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used),
             _in_precisions([table.text() for table in tables]),
-            *(_function(name, [body.text for body in bodies[name]]) for name in FUNCTIONS),
+            *(_function(name, [body.text for body in bodies[name]]) for name in functions),
         ]
     )
-    costs = {name: bodies[name][-1].cost for name in FUNCTIONS}
+    costs = {name: bodies[name][-1].cost for name in functions}
     size = sum(array.size for array in numbers.arrays.values())
     top = notice(filt, provenance)
     head = top + header(made, filt, costs, size, dtype)
@@ -101,6 +103,11 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
         for field, value in zip(made.state, function.state, strict=True):
             stores += writer.stores(place("state->", field), list(value.ravel()))
         lines = [*writer.lines, *("    " + line for line in stores)]
+        return _Body(_text(lines), writer.cost, writer.used)
+    if name == "recover":
+        last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
+        lines = ["    const sw_state *const s = state;", *writer.lines]
+        lines += ["    " + _stored(store) for store in last.stores]
         return _Body(_text(lines), writer.cost, writer.used)
     head = [
         "    const sw_state *const s = state;",
@@ -130,11 +137,12 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
         "    }",
         "    if (estimate) {",
         *(
-            f"        memcpy(estimate->{name}, state->{same}, sizeof estimate->{name});"
+            f"        memcpy(&estimate->{name}, &state->{same}, sizeof estimate->{name});"
             for name, same in said.of_state.items()
         ),
         "        estimate->ok = ok && kept;",
         "    }",
+        *([f"    if (state->{made.due}) recover(state);"] if made.recover else []),
         "    return ok && kept;",
     ]
 

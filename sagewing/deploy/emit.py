@@ -9,26 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sagewing.deploy.expressions import BINDING, CASTS, COMPARED, TIGHT, WRAPPING, integer
 from sagewing.deploy.graph import Graph, Node
 from sagewing.deploy.indices import index_of, length, loops, side_by_side
-from sagewing.deploy.operations import OPERATIONS, Kind
+from sagewing.deploy.operations import BITS, OPERATIONS, Kind
 from sagewing.deploy.packing import blocks, homes, in_order, plan
 from sagewing.deploy.regions import Placement, Region
 from sagewing.deploy.tables import Tables
 
-C_TYPE: dict[Kind, str] = {"real": "sw_real", "int": "int", "bool": "int"}
-# How tightly an operation binds, as in C, and how tightly its operands must; a name binds tightest.
-TIGHT = 10
-COMPARED = (5, (6, 6))
-BINDING = {
-    **dict.fromkeys(("neg", "not", "to_real"), (8, (9,))),
-    **dict.fromkeys(("mul", "div"), (7, (7, 8))),
-    **dict.fromkeys(("add", "sub"), (6, (6, 7))),
-    **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne"), COMPARED),
-    "and": (3, (4, 4)),
-    "or": (2, (4, 4)),
-    "select": (1, (4, 2, 2)),
-}
+C_TYPE: dict[Kind, str] = {"real": "sw_real", "int": "int", "long": "int64_t", "bool": "int"}
 # A number that is used once is written where it is used, up to this length of text.
 LONGEST = 400
 
@@ -118,20 +107,28 @@ class Writer:
             self.operations += op not in ("to_real", "neg")
         if op in ("max", "min"):
             return self._extreme(node)
-        if node.kind == "int" and op in ("add", "sub", "mul"):
+        if node.kind in BITS and op in WRAPPING:
             a, b = (self._operand(arg, 9) for arg in node.args)
-            return self._whole({"add": "+", "sub": "-", "mul": "*"}[op], a, b)
+            return self._whole(node.kind, WRAPPING[op], a, b)
+        if node.kind in BITS and op == "neg":
+            return self._whole(node.kind, "-", "0", self._operand(node.args[0], 9))
         text, own, needed = self._written(node)
         operands = [self._operand(a, n) for a, n in zip(node.args, needed, strict=True)]
         return text.format(*operands), own
 
-    def _whole(self, sign: str, a: str, b: str) -> tuple[str, int]:
+    def _whole(self, kind: Kind, sign: str, a: str, b: str) -> tuple[str, int]:
         """An operation on whole numbers; those without a sign may overflow."""
-        return f"(int)((unsigned){a} {sign} (unsigned){b})", 8
+        unsigned = {"int": "unsigned", "long": "uint64_t"}[kind]
+        return f"({self.types[kind]})(({unsigned}){a} {sign} ({unsigned}){b})", 8
 
     def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
         """An operation's text, how tightly it binds, and how tightly its operands must."""
+        given = node.args[0].kind if node.args else node.kind
+        if node.op in CASTS and given != "real":
+            return f"({self.types[node.kind]}){{0}}", *BINDING["neg"]
         text = self._operation(node.op)
+        if node.op in ("quotient", "remainder") and node.kind == "long":
+            text = self._operation(f"{node.op}_of_longs")
         return text, *BINDING.get(node.op, (TIGHT, (0,) * len(node.args)))
 
     def _operation(self, op: str) -> str:
@@ -146,11 +143,14 @@ class Writer:
         if node.kind == "real" and (a.op != "const" or np.isnan(a.attr)):
             text = self._operation(node.op)
             return text.format(self._operand(a, 0), self._operand(b, 0)), TIGHT
-        return self._chosen(node, self._named(a), self._named(b))
+        # Of two zeros, 0 is above -0
+        wins = a.op == "const" and a.attr == 0 and np.signbit(a.attr) == (node.op == "min")
+        sign = {"max": ">", "min": "<"}[node.op] + ("=" if wins and node.kind == "real" else "")
+        return self._chosen(node, sign, self._named(a), self._named(b))
 
-    def _chosen(self, node: Node, a: str, b: str) -> tuple[str, int]:
+    def _chosen(self, node: Node, sign: str, a: str, b: str) -> tuple[str, int]:
         """The larger or smaller one of two that are numbers."""
-        return f"{a} {'>' if node.op == 'max' else '<'} {b} ? {a} : {b}", 1
+        return f"{a} {sign} {b} ? {a} : {b}", 1
 
     def named(self, node: Node) -> str:
         """A number that is computed already, under a name that later statements do not touch."""
@@ -187,7 +187,9 @@ class Writer:
         return text if own >= binding else f"({text})"
 
     def _constant(self, node: Node) -> str:
-        return f"«{float(node.attr)!r}»" if node.kind == "real" else str(int(node.attr))
+        if node.kind == "real":
+            return f"«{float(node.attr)!r}»"
+        return integer(int(node.attr))
 
     def vector(self, node: Node, offset: int = 0) -> str:
         """A C array, from an entry on."""
@@ -305,7 +307,7 @@ class Writer:
     def _named_index(self, node: Node, depth: int) -> str:
         name = self._name(node)
         if self._text[node][0] != name:
-            self._line(depth, f"const int {name} = {self._operand(node, 0)};")
+            self._line(depth, f"const {self.types['int']} {name} = {self._operand(node, 0)};")
             self._text[node] = name, TIGHT
         return name
 

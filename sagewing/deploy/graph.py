@@ -2,6 +2,10 @@
 
 A node is one number, or a vector that is worth a loop. Equal nodes are one node, so what a
 symmetric matrix says twice is computed once; what is known to be zero is not computed at all.
+
+Two kinds of zeros are told apart. Those of F and H, and of the directions of a derivative, are zero
+whatever they are multiplied with. Those that a model's own functions have are numbers like all
+others: there `0 * x` is NaN where x is not finite, as JAX has it.
 """
 
 from collections.abc import Sequence
@@ -9,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.deploy.operations import COMMUTATIVE, OPERATIONS, Kind
+from sagewing.deploy.longs import as_ints
+from sagewing.deploy.operations import BITS, COMMUTATIVE, OPERATIONS, Kind, whole
+from sagewing.deploy.signs import is_finite_and_positive
 
 # How flags are put in order
 ORDER_OF_FLAGS = {"max": "or", "min": "and", "lt": "and", "gt": "and", "le": "or", "ge": "or"}
@@ -41,34 +47,45 @@ class Graph:
     """The nodes of one function; arguments always come before what is made of them.
 
     With `rows` those of a matrix become loops. Without, their entries are numbers of their
-    own, of which a symmetric matrix has half as many.
+    own, of which a symmetric matrix has half as many. While `exact` is set, what is added is a
+    model's own function, and no product with zero is left out but those of directions.
     """
 
     def __init__(self, dtype: Any, rows: bool = True):
         self.dtype = np.dtype(dtype)
         self.rows = rows
+        self.exact = False
+        self.places = False  # whether what is added counts places of an array
         self.nodes: list[Node] = []
         self._known: dict[Any, Node] = {}
+        # The zero of a derivative in a direction that a number does not depend on
+        zero = self.dtype.type(0.0)
+        self.no_change = self._node("const", (), zero, "real", key="no change")
 
     def constant(self, value: Any) -> Node:
         """A number, an index or a flag that is known."""
         if isinstance(value, (bool, np.bool_)):
             return self._node("const", (), bool(value), "bool")
         if isinstance(value, (int, np.integer)):
-            return self._node("const", (), int(value), "int")
+            kind = "long" if getattr(value, "dtype", None) == np.int64 else "int"
+            return self._node("const", (), whole(int(value), kind), kind)
         number = self.dtype.type(value)
         # -0.0 and NaN are numbers of their own
         return self._node("const", (), number, "real", key=number.tobytes())
 
     def apply(self, op: str, *args: Node) -> Node:
         """The operation on these numbers, or the simpler node that it comes down to."""
-        if all(a.op == "const" for a in args):
-            return self._fold(op, args)
+        if self.no_change in args:
+            simple = self._without_change(op, args)
+            if simple is not None:
+                return simple
         if args[0].kind == "bool" and op in ORDER_OF_FLAGS:
             return self._of_flags(op, *args)
-        if args[0].kind == "int" and op in ("abs", "sign"):
+        if args[0].kind in BITS and op in ("abs", "sign"):
             return self._of_whole(op, args[0])
-        simple = self._simplify(op, args)
+        if all(a.op == "const" for a in args):
+            return self._fold(op, args)
+        simple = as_ints(self, op, args) or self._simplify(op, args)
         if simple is not None:
             return simple
         return self.apply_exactly(op, *args)
@@ -143,22 +160,38 @@ class Graph:
         """The size or the sign of a whole number is one, too."""
         if op == "abs":
             return self.apply("max", a, self.apply("neg", a))
-        zero, one, less = (self.constant(n) for n in (0, 1, -1))
+        number = np.int64 if a.kind == "long" else np.int32
+        zero, one, less = (self.constant(number(n)) for n in (0, 1, -1))
         below = self.apply("select", self.apply("lt", a, zero), less, zero)
         return self.apply("select", self.apply("gt", a, zero), one, below)
 
     def _fold(self, op: str, args: tuple[Node, ...]) -> Node:
-        if op == "to_int":
-            return self.constant(_to_int(args[0].attr))
         kind = OPERATIONS[op].kind or args[-1].kind
-        with np.errstate(all="ignore"):
-            value = OPERATIONS[op].fold(*(a.attr for a in args))
-        return self.constant({"real": self.dtype.type, "int": int, "bool": bool}[kind](value))
+        if op in ("to_int", "to_long") and args[0].kind == "real":
+            value = _truncated(args[0].attr, kind)
+        else:
+            with np.errstate(all="ignore"):
+                value = OPERATIONS[op].fold(*(a.attr for a in args))
+        if kind in BITS:
+            value = whole(int(value), kind)
+        made = {"real": self.dtype.type, "int": int, "long": np.int64, "bool": bool}
+        return self.constant(made[kind](value))
+
+    def _without_change(self, op: str, args: tuple[Node, ...]) -> Node | None:
+        """An operation on the zero of a derivative."""
+        a, b = args[0], args[-1]
+        if op in ("mul", "neg") or (op == "div" and a is self.no_change):
+            return self.no_change
+        if op == "add":
+            return b if a is self.no_change else a
+        if op == "sub":
+            return a if b is self.no_change else self.apply("neg", b)
+        return None
 
     def _simplify(self, op: str, args: tuple[Node, ...]) -> Node | None:
         a, b = args[0], args[-1]
         match op:
-            case "add":
+            case "add":  # XLA, too, takes -0 + 0 for -0
                 if _is(a, 0.0):
                     return b
                 if _is(b, 0.0):
@@ -170,14 +203,13 @@ class Graph:
             case "sub":
                 if _is(b, 0.0):
                     return a
-                if _is(a, 0.0):
+                if _is(a, 0.0) and (not self.exact or a.kind != "real" or np.signbit(a.attr)):
                     return self.apply("neg", b)
                 if b.op == "neg":
                     return self.apply("add", a, b.args[0])
             case "mul":
-                # A zero of F or H is one that a model's equations have, whatever it meets
                 for one, other in ((a, b), (b, a)):
-                    if _is(one, 0.0):
+                    if _is(one, 0.0) and not self._can_be_nan(one, other):
                         return one
                     if _is(one, 1.0):
                         return other
@@ -185,10 +217,11 @@ class Graph:
                         return self.apply("neg", other)
                     if one.op == "neg":
                         return self.apply("neg", self.apply("mul", one.args[0], other))
-                    if _is(one, 0.5) and other.op == "add" and other.args[0] is other.args[1]:
+                    twice = other.op == "add" and other.args[0] is other.args[1]
+                    if twice and _is(one, 0.5) and not self.exact:
                         return other.args[0]
             case "div":
-                if _is(a, 0.0) or _is(b, 1.0):
+                if _is(b, 1.0) or (_is(a, 0.0) and not self.exact):
                     return a
             case "neg" if a.op == "neg":
                 return a.args[0]
@@ -208,11 +241,19 @@ class Graph:
                 return a
             case "to_int" if a.kind == "int":
                 return a
+            case "to_long" if a.kind == "bool":
+                return self.apply("to_long", self.apply("to_int", a))
+            case "to_long" if a.kind == "long":
+                return a
             case "to_real" if a.kind == "real":
                 return a
             case "select":
                 return self._select(*args)
         return None
+
+    def _can_be_nan(self, zero: Node, other: Node) -> bool:
+        """Whether a product with zero has to be computed."""
+        return self.exact and zero.kind == "real" and not is_finite_and_positive(other)
 
     def _select(self, flag: Node, then: Node, otherwise: Node) -> Node | None:
         if flag.op == "const":
@@ -248,8 +289,11 @@ def _is_nan(node: Node) -> bool:
     return node.op == "const" and node.kind == "real" and bool(np.isnan(node.attr))
 
 
-def _to_int(value: Any) -> int:
+def _truncated(value: Any, kind: Kind) -> int:
     """As XLA converts: NaN is zero, and what is too large is the largest."""
+    largest = 1 << (BITS[kind] - 1)
     if value != value:
         return 0
-    return int(np.clip(float(value), -(2**31), 2**31 - 1))
+    if not -largest <= value < largest:
+        return largest - 1 if value > 0 else -largest
+    return int(value)

@@ -9,12 +9,18 @@ MACROS = [
 
 FUNCTIONS = {
     "sw_max": """
-/* The larger one, or the one that is not a number. */
-static inline sw_real sw_max(sw_real a, sw_real b) { return a > b || a != a ? a : b; }
+/* The larger one, 0 above -0, or the one that is not a number. */
+static inline sw_real sw_max(sw_real a, sw_real b)
+{
+    return a > b || a != a || (a == b && signbit(b)) ? a : b;
+}
 """,
     "sw_min": """
-/* The smaller one, or the one that is not a number. */
-static inline sw_real sw_min(sw_real a, sw_real b) { return a < b || a != a ? a : b; }
+/* The smaller one, -0 below 0, or the one that is not a number. */
+static inline sw_real sw_min(sw_real a, sw_real b)
+{
+    return a < b || a != a || (a == b && signbit(a)) ? a : b;
+}
 """,
     "sw_sign": """
 static inline sw_real sw_sign(sw_real a) { return a > 0 ? C(1.0) : a < 0 ? C(-1.0) : a; }
@@ -45,6 +51,28 @@ static inline int sw_quotient(int a, int b)
     "sw_remainder": """
 /* What the quotient leaves. */
 static inline int sw_remainder(int a, int b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+""",
+    "sw_to_long": """
+/* The same for 64 bits. */
+static inline int64_t sw_to_long(sw_real a)
+{
+    if (!(a > C(-9223372036854775808.0))) return a != a ? 0 : INT64_MIN;
+    return a < C(9223372036854775808.0) ? (int64_t)a : INT64_MAX;
+}
+""",
+    "sw_quotient_of_longs": """
+/* Towards zero; -1 where b is zero. */
+static inline int64_t sw_quotient_of_longs(int64_t a, int64_t b)
+{
+    return b == 0 ? -1 : b == -1 ? (int64_t)(UINT64_C(0) - (uint64_t)a) : a / b;
+}
+""",
+    "sw_remainder_of_longs": """
+/* What that quotient leaves. */
+static inline int64_t sw_remainder_of_longs(int64_t a, int64_t b)
+{
+    return b == 0 ? a : b == -1 ? 0 : a % b;
+}
 """,
     "sw_matvec": """
 /* y = W x for a matrix that is stored column by column, four columns at a time. */

@@ -10,22 +10,27 @@ import numpy as np
 
 from sagewing.deploy.c99 import Source
 from sagewing.deploy.commit import commit, told
-from sagewing.deploy.emit import BINDING, COMPARED, TIGHT, Writer
+from sagewing.deploy.emit import Writer
+from sagewing.deploy.expressions import BINDING, CASTS, COMPARED, TIGHT, integer
 from sagewing.deploy.graph import Node
 from sagewing.deploy.header import NAME, declarations, place
 from sagewing.deploy.helpers import prelude
-from sagewing.deploy.operations import OPERATIONS, Kind
+from sagewing.deploy.operations import BITS, OPERATIONS, Kind
 from sagewing.deploy.precision import alone
 from sagewing.deploy.program import Field, Program, program
 from sagewing.deploy.tables import Tables
 
-TYPES: dict[Kind, str] = {"real": "sw_lanes", "int": "sw_ints", "bool": "sw_ints"}
+TYPES: dict[Kind, str] = {
+    "real": "sw_lanes",
+    **dict.fromkeys(("int", "long", "bool"), "sw_ints"),
+}
 # What stands in lanes.h; other functions are lifted from those of numbers.
 OWN = {
     *("fabs", "max", "min", "select", "choose", "finite", "all_finite"),
     *("of_flags", "of_ints", "matvec"),
 }
-BINARY = {"atan2", "pow", "fmod", "quotient", "remainder"}
+DIVISIONS = {"quotient", "remainder", "quotient_of_longs", "remainder_of_longs"}
+BINARY = {"atan2", "pow", "fmod", *DIVISIONS}
 CHOICE = "sw_lanes_select({0}, {1}, {2})"
 STEP = """
 void sw_lanes_step(sw_lanes_state *state, const sw_lanes *measured, const sw_lanes *u, sw_lanes dt,
@@ -40,6 +45,11 @@ void sw_lanes_step(sw_lanes_state *state, const sw_lanes *measured, const sw_lan
         arrived[i] = sw_lanes_finite(measured[i]);
         z[i] = sw_lanes_select(arrived[i], measured[i], (sw_lanes){0});
     }
+"""
+RECOVER = """
+static void recover(sw_lanes_state *state)
+{
+    const sw_lanes_state *const s = state;
 """
 PROTOTYPES = """\
 void sw_lanes_load(sw_lanes_state *state, const sw_state *from, int lane);
@@ -56,8 +66,10 @@ class LanesWriter(Writer):
 
     types = TYPES
 
-    def _whole(self, sign: str, a: str, b: str) -> tuple[str, int]:
-        return f"SW_WHOLE((sw_uints){a} {sign} (sw_uints){b})", TIGHT
+    def _whole(self, kind: Kind, sign: str, a: str, b: str) -> tuple[str, int]:
+        kept = "SW_WHOLE" if kind == "int" else "(sw_ints)"  # a lane of double has 64 bits
+        a = "(sw_uints){0}" if a == "0" else f"(sw_uints){a}"
+        return f"({kept}({a} {sign} (sw_uints){b}))", TIGHT
 
     def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
         """Comparisons and choices are those of bits; all else is as with numbers."""
@@ -73,12 +85,14 @@ class LanesWriter(Writer):
         if op == "to_real":
             name = "of_flags" if node.args[0].kind == "bool" else "of_ints"
             return f"sw_lanes_{name}({{0}})", TIGHT, free
-        if op == "to_int" and node.args[0].kind == "bool":
-            return "(-{0})", TIGHT, (9,)
+        if op in CASTS and node.args[0].kind != "real":
+            texts = {"bool": "(-{0})", "int": "({0})", "long": "SW_WHOLE((sw_uints){0})"}
+            return texts[node.args[0].kind], TIGHT, (9,)
         text, own, needed = super()._written(node)
         if "real" in (OPERATIONS[op].kind, *(a.kind for a in node.args)):
             # C turns whole numbers among real ones into such by itself, but not vectors of them
-            made = {"real": "{}", "int": "sw_lanes_of_ints({})", "bool": "sw_lanes_of_flags({})"}
+            made = {"real": "{}", "bool": "sw_lanes_of_flags({})"}
+            made |= dict.fromkeys(BITS, "sw_lanes_of_ints({})")
             places = [made[a.kind].format(f"{{{i}}}") for i, a in enumerate(node.args)]
             text = text.format(*places)
         if BINDING.get(op) is COMPARED:
@@ -93,14 +107,14 @@ class LanesWriter(Writer):
     def _in_loop(self, op: str) -> str:
         return self._operation(op)
 
-    def _chosen(self, node: Node, a: str, b: str) -> tuple[str, int]:
-        sign, name = ">" if node.op == "max" else "<", "select" if node.kind == "real" else "choose"
+    def _chosen(self, node: Node, sign: str, a: str, b: str) -> tuple[str, int]:
+        name = "select" if node.kind == "real" else "choose"
         return f"sw_lanes_{name}((sw_ints)({a} {sign} {b}), {a}, {b})", TIGHT
 
     def _constant(self, node: Node) -> str:
         if node.kind == "real":
             return f"SW_ALL({super()._constant(node)})"
-        return f"SW_ALL_INTS({-int(node.attr) if node.kind == 'bool' else int(node.attr)})"
+        return f"SW_ALL_INTS({integer(-int(node.attr) if node.kind == 'bool' else node.attr)})"
 
     def _entry(self, vector: Node, offset: int, index: str = "") -> str:
         text = super()._entry(vector, offset, index)
@@ -138,14 +152,12 @@ def lanes(filt: Any, n_u: int, dtype: Any) -> Source:
     writer = LanesWriter(made.step.graph, made.step.outputs(), tables)
     end, of_state = _end(made, writer)
     text = "".join(f"{line}\n" for line in (*writer.lines, *end))
-    used = {name.removeprefix("sw_").removeprefix("lanes_") for name in writer.used}
-    single = np.dtype(dtype) == np.float32
-    lifted = sorted(used - OWN - ({"log"} if single else set()))
+    recovers, used = _recovering(made, tables)
     code = [
         f'#include "{NAME}.h"\n\n',
-        prelude({f"sw_{name}" for name in lifted}),
-        *(_lift(name) for name in lifted),
+        functions(writer.used | used, np.dtype(dtype)),
         alone(tables.text()),
+        alone(recovers),
         STEP,
         alone(text),
         "}\n",
@@ -175,12 +187,37 @@ def _end(made: Program, writer: LanesWriter) -> tuple[list[str], dict[str, str]]
                 f"for (int i = 0; i < {store.size}; ++i) {at} = sw_lanes_{name}(kept, {new}, {at});"
             )
     lines.append("estimate->ok = ok & kept;")
+    if made.recover is not None:
+        lines.append(f"if (sw_lanes_any(state->{made.due})) recover(state);")
     return ["    " + line for line in lines], said.of_state
 
 
+def _recovering(made: Program, tables: Tables) -> tuple[str, set[str]]:
+    """The function that recovers, and the names that it uses; a record without need stays."""
+    if made.recover is None:
+        return "", set()
+    writer = LanesWriter(made.recover.graph, made.recover.outputs(), tables)
+    last = commit(writer, made.state, [list(value.ravel()) for value in made.recover.state])
+    stores = [
+        f"{store.target} = {store.value};"
+        if store.size is None
+        else f"memcpy({store.target}, {store.value}, sizeof {store.target});"
+        for store in last.stores
+    ]
+    lines = [*writer.lines, *("    " + line for line in stores)]
+    return RECOVER + "".join(f"{line}\n" for line in lines) + "}\n", writer.used
+
+
+def functions(names: set[str], dtype: np.dtype) -> str:
+    """The functions of these names that are not in lanes.h: those of numbers, in every lane."""
+    used = {name.removeprefix("sw_").removeprefix("lanes_") for name in names}
+    lifted = sorted(used - OWN - ({"log"} if dtype == np.float32 else set()))
+    return prelude({f"sw_{name}" for name in lifted}) + "".join(_lift(name) for name in lifted)
+
+
 def _lift(name: str) -> str:
-    kind = "sw_ints" if name in ("quotient", "remainder") else "sw_lanes"
-    result = "sw_ints" if name == "to_int" else kind
+    kind = "sw_ints" if name in DIVISIONS else "sw_lanes"
+    result = "sw_ints" if name in CASTS else kind
     lift = "SW_LIFT2" if name in BINARY else "SW_LIFT"
     return f"{lift}(sw_lanes_{name}, {result}, sw_{name}, {kind})\n"
 

@@ -6,8 +6,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-# A number is real, an index or a flag.
-Kind = Literal["real", "int", "bool"]
+# A number is real, whole (of 32 bits, or "long": of 64) or a flag.
+Kind = Literal["real", "int", "long", "bool"]
+# The bits of whole numbers, and the types of JAX that are of a kind.
+BITS = {"int": 32, "long": 64}
+TYPES: dict[Kind, Any] = {"int": np.int32, "long": np.int64, "bool": np.bool_}
 
 
 class Operation(NamedTuple):
@@ -35,6 +38,26 @@ def _erf(x: Any) -> Any:
 
 def _power(x: Any, y: Any) -> Any:
     return np.power(x, y)
+
+
+def whole(value: int, kind: Kind) -> int:
+    """What is left of a whole number in its bits: an overflow wraps around."""
+    half = 1 << (BITS[kind] - 1)
+    return (value + half) % (2 * half) - half
+
+
+def _rounded_away(x: Any) -> Any:
+    whole = np.trunc(x)
+    return whole + np.copysign(np.abs(x - whole) >= 0.5, x) if np.isfinite(x) else x
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """With +0 above -0."""
+    return a if a > b or a != a or (a == b and not np.signbit(a)) else b
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return a if a < b or a != a or (a == b and np.signbit(a)) else b
 
 
 def _quotient(a: int, b: int) -> int:
@@ -77,9 +100,7 @@ OPERATIONS: dict[str, Operation] = {
     "abs": Operation("sw_fabs({0})", np.abs, "real"),
     "logistic": _function("logistic", _logistic),
     "round": Operation("sw_rint({0})", np.rint, "real"),  # half to even
-    "round_away": Operation(
-        "sw_round({0})", lambda x: np.copysign(np.floor(np.abs(x) + type(x)(0.5)), x), "real"
-    ),
+    "round_away": Operation("sw_round({0})", _rounded_away, "real"),
     "sign": Operation("sw_sign({0})", np.sign, "real"),
     "atan2": Operation("sw_atan2({0}, {1})", np.arctan2, "real"),
     "pow": Operation("sw_pow({0}, {1})", _power, "real"),
@@ -89,8 +110,8 @@ OPERATIONS: dict[str, Operation] = {
     "mul": Operation("{0} * {1}", np.multiply),
     "div": Operation("{0} / {1}", np.divide, "real"),
     "neg": Operation("-{0}", np.negative),
-    "max": Operation("sw_max({0}, {1})", np.maximum),
-    "min": Operation("sw_min({0}, {1})", np.minimum),
+    "max": Operation("sw_max({0}, {1})", _larger),
+    "min": Operation("sw_min({0}, {1})", _smaller),
     "eq": Operation("{0} == {1}", np.equal, "bool"),
     "ne": Operation("{0} != {1}", np.not_equal, "bool"),
     "lt": Operation("{0} < {1}", np.less, "bool"),
@@ -100,11 +121,14 @@ OPERATIONS: dict[str, Operation] = {
     "and": Operation("{0} && {1}", np.logical_and, "bool"),
     "or": Operation("{0} || {1}", np.logical_or, "bool"),
     "not": Operation("!{0}", np.logical_not, "bool"),
-    "is_finite": Operation("isfinite({0})", np.isfinite, "bool"),
+    "is_finite": Operation("(isfinite({0}) != 0)", np.isfinite, "bool"),
     "select": Operation("{0} ? {1} : {2}", lambda c, a, b: a if c else b),
     "to_real": Operation("(sw_real){0}", lambda x: x, "real"),
-    "quotient": Operation("sw_quotient({0}, {1})", _quotient, "int"),
-    "remainder": Operation("sw_remainder({0}, {1})", _remainder, "int"),
+    "quotient": Operation("sw_quotient({0}, {1})", _quotient),
+    "remainder": Operation("sw_remainder({0}, {1})", _remainder),
+    "quotient_of_longs": Operation("sw_quotient_of_longs({0}, {1})", _quotient),
+    "remainder_of_longs": Operation("sw_remainder_of_longs({0}, {1})", _remainder),
     "to_int": Operation("sw_to_int({0})", lambda x: x, "int"),
+    "to_long": Operation("sw_to_long({0})", lambda x: x, "long"),
 }
 COMMUTATIVE = {"add", "mul", "max", "min", "eq", "ne", "and", "or"}

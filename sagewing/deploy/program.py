@@ -1,4 +1,4 @@
-"""A filter as three functions of plain arrays: how it starts, steps, and steps unmeasured."""
+"""A filter as functions of plain arrays: how it starts, steps, steps unmeasured and recovers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,8 +13,10 @@ from sagewing.deploy.graph import Graph, Node
 from sagewing.deploy.operations import Kind
 from sagewing.deploy.refusal import NotInC
 from sagewing.deploy.trace import trace
-from sagewing.deploy.values import LOOP_LENGTH, Value, elements, gathered, nodes
+from sagewing.deploy.types import REALS, WHOLE, is_key
+from sagewing.deploy.values import LOOP_LENGTH, Value, elements, elementwise, gathered, nodes
 from sagewing.filters import checks
+from sagewing.filters.recovery import Recovering
 from sagewing.filters.recursion import Estimate
 from sagewing.filters.running import complete
 
@@ -62,10 +64,16 @@ class Program(NamedTuple):
     init: Function
     step: Function
     predict_only: Function
+    recover: Function | None  # between two steps, where the state's `due` says so
+
+    @property
+    def due(self) -> str:
+        """The field of the state that says when to recover."""
+        return next(f.name for f in self.state if f.name.endswith("recovery_due"))
 
 
 def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
-    """Trace a filter's `init` and `step`, for inputs of this size (0: none), in a precision.
+    """Trace a filter's functions, for inputs of this size (0: none), in a precision.
 
     With `rows` those of a large matrix become loops.
     """
@@ -79,14 +87,19 @@ def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
         flags = jax.ShapeDtypeStruct((n_z,), np.bool_)
         checks.model_shapes(filt.model, n_x, n_z, u, dt)
         start = jax.eval_shape(filt.init, x0, P0)
-        fields, structure = _fields(start)
+        fields, structure = _fields(start, dtype)
+        recovers = isinstance(filt, Recovering)
+        advance = filt.plain_step if recovers else filt.step
 
         def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> tuple[Any, Estimate]:
-            state, said = filt.step(jax.tree.unflatten(structure, leaves), z, u, dt, arrived)
+            state, said = advance(jax.tree.unflatten(structure, leaves), z, u, dt, arrived)
             return state, complete(filt, said._replace(trace=None), ())
 
         def unmeasured(leaves: Any, u: Any, dt: Any) -> tuple[Any, Estimate]:
             return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)
+
+        def recover(leaves: Any) -> tuple[Any, Any]:
+            return filt.recover(jax.tree.unflatten(structure, leaves)), ()
 
         traced = partial(_traced, rows)
         leaves = jax.tree.leaves(start)
@@ -97,32 +110,48 @@ def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
             n_z,
             n_u,
             fields,
-            _fields(said)[0],
+            _fields(said, dtype)[0],
             traced(lambda x, P: (filt.init(x, P), ()), ["x0", "P0"], x0, P0),
             traced(
                 step, [*names, "z", "arrived", *["u"][: n_u > 0], "dt"], leaves, z, flags, u, dt
             ),
             traced(unmeasured, [*names, *["u"][: n_u > 0], "dt"], leaves, u, dt),
+            traced(recover, names, leaves) if recovers else None,
         )
 
 
 def _traced(rows: bool, function: Callable[..., Any], names: list[str], *args: Any) -> Function:
-    """The graph of a function whose arguments have these names in C."""
-    made, out = jax.make_jaxpr(function, return_shape=True)(*args)
-    reals = [a.dtype for a in jax.tree.leaves(args) if a.dtype.kind == "f"]
-    graph = Graph(reals[0], rows)
-    operands = []
-    for name, arg in zip(names, jax.tree.leaves(args), strict=True):
-        vector = graph.vector("input", (), Input(name, arg.shape == ()), _kind(arg.dtype))
-        entries = elements(graph, vector, int(np.prod(arg.shape))).reshape(arg.shape)
-        read_in_loops = graph.rows and max(arg.shape, default=0) >= LOOP_LENGTH
-        operands.append(entries if read_in_loops else _symmetric(name, entries))
-    state, said = (_fields(tree)[0] for tree in out)
+    """The state and the estimate that a function gives; its arguments have these names in C."""
+    graph, values, out = followed(rows, function, names, *args)
+    state, said = (_fields(tree, graph.dtype)[0] for tree in out)
     results = [
-        gathered(graph, _symmetric(field.name, nodes(graph, value)))
-        for field, value in zip((*state, *said), trace(graph, made, operands), strict=True)
+        gathered(graph, _symmetric(field.name, nodes(graph, _of_field(graph, field, value))))
+        for field, value in zip((*state, *said), values, strict=True)
     ]
     return Function(graph, results[: len(state)], results[len(state) :])
+
+
+def followed(
+    rows: bool, function: Callable[..., Any], names: list[str], *args: Any
+) -> tuple[Graph, list[Value], Any]:
+    """The graph of a function of arrays, its results there, and their shapes."""
+    made, out = jax.make_jaxpr(function, return_shape=True)(*args)
+    real = next(a.dtype for a in jax.tree.leaves(args) if a.dtype in REALS)
+    graph = Graph(real, rows)
+    operands = []
+    for name, arg in zip(names, jax.tree.leaves(args), strict=True):
+        vector = graph.vector("input", (), Input(name, arg.shape == ()), _kind(arg.dtype, real))
+        entries = elements(graph, vector, int(np.prod(arg.shape))).reshape(arg.shape)
+        if arg.dtype == np.int64:
+            entries = elementwise(graph, "to_long", entries)
+        read_in_loops = graph.rows and max(arg.shape, default=0) >= LOOP_LENGTH
+        operands.append(entries if read_in_loops else _symmetric(name, entries))
+    return graph, trace(graph, made, operands), out
+
+
+def _of_field(graph: Graph, field: Field, value: Value) -> Value:
+    """What a field of the structs holds: an int, where JAX has whole numbers of 64 bits."""
+    return elementwise(graph, "to_int", value) if field.kind == "int" else value
 
 
 def _symmetric(name: str, value: Value) -> Value:
@@ -135,29 +164,38 @@ def _symmetric(name: str, value: Value) -> Value:
     return value
 
 
-def _fields(tree: Any) -> tuple[list[Field], Any]:
+def _fields(tree: Any, real: np.dtype) -> tuple[list[Field], Any]:
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     fields = []
     for path, leaf in paths:
         name = "_".join(
             str(getattr(k, "name", getattr(k, "idx", getattr(k, "key", k)))) for k in path
         )
-        fields.append(Field(name, leaf.shape, _kind(leaf.dtype)))
+        fields.append(Field(name, leaf.shape, _kind(leaf.dtype, real)))
     return fields, structure
 
 
-def _kind(dtype: Any) -> Kind:
-    kinds: dict[str, Kind] = {"f": "real", "i": "int", "u": "int", "b": "bool"}
-    if np.dtype(dtype).kind not in kinds:
-        raise NotInC(f"A filter's state cannot hold numbers of type {dtype} in C.")
-    return kinds[np.dtype(dtype).kind]
+def _kind(dtype: Any, real: np.dtype) -> Kind:
+    """The kind of a field; a filter's own count of steps is an int, also in double precision."""
+    kinds: dict[Any, Kind] = {real: "real", np.bool_: "bool", **dict.fromkeys(WHOLE, "int")}
+    for known, kind in kinds.items():
+        if dtype == known:
+            return kind
+    types = f"bool, int32 and {real}"
+    raise NotInC(f"A filter's state cannot hold numbers of type {dtype} in C: use {types} in init.")
 
 
 def in_precision(filt: Any, dtype: np.dtype) -> Any:
-    """The filter with all of its real numbers in this precision."""
+    """The filter with all of its real numbers in this precision; other types are refused."""
 
     def cast(leaf: Any) -> Any:
-        real = isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype.kind == "f"
-        return jnp.asarray(np.asarray(leaf), dtype) if real else leaf
+        if not isinstance(leaf, (jax.Array, np.ndarray)):
+            return leaf
+        if is_key(leaf.dtype) or (leaf.dtype not in REALS and leaf.dtype.kind not in "biu"):
+            raise NotInC(
+                f"The filter has an array of type {leaf.dtype}, which C does not have; make it "
+                'float32 or float64, or run this filter with backend="jax".'
+            )
+        return jnp.asarray(np.asarray(leaf), dtype) if leaf.dtype in REALS else leaf
 
     return jax.tree.map(cast, filt)

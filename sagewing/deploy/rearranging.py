@@ -58,8 +58,7 @@ def _iota(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     shape = [1] * len(p["shape"])
     shape[p["dimension"]] = -1
     count = np.arange(p["shape"][p["dimension"]]).reshape(shape)
-    dtype = graph.dtype if np.dtype(p["dtype"]).kind == "f" else np.int32
-    return [np.broadcast_to(count, p["shape"]).astype(dtype)]
+    return [np.broadcast_to(count, p["shape"]).astype(p["dtype"])]
 
 
 @rule("concatenate")
@@ -97,6 +96,10 @@ def _pad(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [out]
 
 
+# What JAX gives in place of a number that lies outside of an array: here no place
+OUTSIDE = {"fill_value": -1}
+
+
 @rule("gather")
 def _gather(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     """The numbers' places are gathered in their stead, by JAX itself."""
@@ -104,7 +107,7 @@ def _gather(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     _require_known(equation, indices)
     places = np.asarray(
         equation.primitive.bind(
-            _places(value.shape), _as_given(equation, 1, indices), **equation.params
+            _places(value.shape), _as_given(equation, 1, indices), **equation.params | OUTSIDE
         )
     )
     if places.size and not 0 <= places.min() <= places.max() < value.size:
@@ -155,11 +158,12 @@ def _dynamic_slice(graph: Graph, operands: list[Value], equation: Any) -> list[V
     value, *starts = operands
     sizes = equation.params["slice_sizes"]
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        value = _from(graph, value, start, size, axis)
+        dtype = equation.invars[1 + axis].aval.dtype
+        value = _from(graph, value, start, size, axis, dtype)
     return [value]
 
 
-def _from(graph: Graph, value: Value, start: Value, size: int, axis: int) -> Value:
+def _from(graph: Graph, value: Value, start: Value, size: int, axis: int, dtype: Any) -> Value:
     """`size` entries from `start` on, which stays within the array."""
     last = value.shape[axis] - size
     parts = [np.take(value, range(i, i + size), axis) for i in range(last + 1)]
@@ -167,7 +171,7 @@ def _from(graph: Graph, value: Value, start: Value, size: int, axis: int) -> Val
         return parts[int(np.clip(start, 0, last))]
     chosen = parts[-1]
     for i in reversed(range(last)):
-        before = elementwise(graph, "le", start, np.array(i, np.int32))
+        before = elementwise(graph, "le", start, np.array(i, dtype))
         chosen = elementwise(graph, "select", before, parts[i], chosen)
     return chosen
 

@@ -8,7 +8,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from sagewing.deploy.graph import Graph
-from sagewing.deploy.refusal import Unsupported
+from sagewing.deploy.refusal import NotInC, Unsupported
+from sagewing.deploy.types import is_key, not_in_c
 from sagewing.deploy.values import (
     Value,
     elementwise,
@@ -19,6 +20,7 @@ from sagewing.deploy.values import (
     nodes,
     settle,
 )
+from sagewing.filters.lifting import DIRECTIONS, MODEL
 
 # A primitive's rule: the graph, the operands and the equation, to the results.
 Rule = Callable[[Graph, list[Value], Any], list[Value]]
@@ -37,6 +39,8 @@ CALLS = {
     "custom_vjp_call_jaxpr": "fun_jaxpr",
     "custom_lin": "call_jaxpr",
 }
+# These hold programs whose own types are looked at one by one.
+STRUCTURES = {"cond", "scan"}
 # More steps of a loop than this are not written out.
 MOST_STEPS = 100
 
@@ -59,39 +63,98 @@ def trace(graph: Graph, program: ClosedJaxpr | Jaxpr, args: Sequence[Value]) -> 
 
     def read(atom: Any) -> Value:
         if isinstance(atom, Literal):
-            return known(atom.val, graph.dtype)
-        return env[atom]
+            return _constant(atom, atom.val)
+        return env[atom] if graph.exact else settle(graph, env[atom])
 
-    env.update(zip(jaxpr.constvars, (known(c, graph.dtype) for c in consts), strict=True))
+    env.update(zip(jaxpr.constvars, map(_constant, jaxpr.constvars, consts), strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
+    outside = graph.exact
     for equation in jaxpr.eqns:
+        graph.exact = outside or _in_scope(equation, MODEL)
         try:
             results = _results(graph, [read(atom) for atom in equation.invars], equation)
         except Unsupported as error:
             error.line = error.line or _line(equation)  # what JAX calls inside has none of its own
             raise
+        except NotInC:
+            raise
+        except Exception as error:  # whatever a rule did not foresee
+            why = f"is used in a way that has no C code here ({type(error).__name__}: {error})"
+            raise unsupported(equation, why) from error
+        finally:
+            graph.exact = outside
         env.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _constant(variable: Any, value: Any) -> Value:
+    if is_key(variable.aval.dtype):
+        raise NotInC(
+            "The filter has a random key of JAX, which C does not have; give the model the numbers "
+            'that were drawn, or run this filter with backend="jax".'
+        )
+    return known(value, variable.aval.dtype)
 
 
 def _results(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     name = equation.primitive.name
     if name in CALLS:
-        return trace(graph, equation.params[CALLS[name]], operands)
-    if name in RULES:
-        return RULES[name](graph, operands, equation)
-    if all(is_known(value) for value in operands):
-        return _evaluated(graph, operands, equation)
-    raise unsupported(equation, "has no C code here")
+        return _called(graph, operands, equation)
+    other = not_in_c(equation, graph.dtype, graph.places)
+    all_known = all(is_known(value) for value in operands)
+    keys = any(is_key(getattr(v.aval, "dtype", np.bool_)) for v in equation.outvars)
+    if all_known and not keys and (other is not None or name not in RULES):
+        return _evaluated(operands, equation)
+    if other is not None and name not in STRUCTURES:
+        types = f"bool, int32 and {graph.dtype}"
+        raise unsupported(equation, f"has numbers of type {other}, and C has {types} only")
+    if name not in RULES:
+        raise unsupported(equation, "has no C code here")
+    results = RULES[name](graph, operands, equation)
+    if graph.exact and (_in_scope(equation, DIRECTIONS) or _is_zero_of_a_derivative(equation)):
+        return [_without_change(graph, value) for value in results]
+    return results
 
 
-def _evaluated(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+def _called(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    """A program inside of the program."""
+    outside = graph.places
+    graph.places = outside or "searchsorted" in str(equation.params.get("name"))
+    try:
+        return trace(graph, equation.params[CALLS[equation.primitive.name]], operands)
+    finally:
+        graph.places = outside
+
+
+def _evaluated(operands: list[Value], equation: Any) -> list[Value]:
     """What is known before the first step, JAX computes now."""
     given = zip(equation.invars, operands, strict=True)
     args = [value.astype(atom.aval.dtype) for atom, value in given]
     made = equation.primitive.bind(*args, **equation.params)
     results = made if equation.primitive.multiple_results else [made]
-    return [known(result, graph.dtype) for result in results]
+    return [np.asarray(result) for result in results]
+
+
+def _in_scope(equation: Any, name: str) -> bool:
+    return name in str(equation.source_info.name_stack)
+
+
+def _is_zero_of_a_derivative(equation: Any) -> bool:
+    """Whether JAX, not the model, wrote these zeros: a derivative of what is constant."""
+    if equation.primitive.name != "broadcast_in_dim" or not isinstance(equation.invars[0], Literal):
+        return False
+    traceback = equation.source_info.traceback
+    frames = traceback.frames if traceback is not None else ()
+    return any(frame.function_name == "zeros_like_aval" for frame in frames)
+
+
+def _without_change(graph: Graph, value: Value) -> Value:
+    """Real numbers in which a zero is that of a derivative."""
+    if not is_known(value) or value.dtype != graph.dtype:
+        return value
+    out = nodes(graph, value)
+    out[value == 0] = graph.no_change
+    return out
 
 
 def unsupported(equation: Any, why: str) -> Unsupported:

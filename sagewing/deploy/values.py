@@ -7,7 +7,7 @@ import numpy as np
 
 from sagewing.deploy.graph import Graph, Node, in_array
 from sagewing.deploy.indices import side_by_side
-from sagewing.deploy.operations import OPERATIONS
+from sagewing.deploy.operations import OPERATIONS, TYPES
 
 # An array of numbers that are known, or an object array of nodes.
 Value = np.ndarray
@@ -48,9 +48,11 @@ def nodes(graph: Graph, value: Value) -> Value:
 def settle(graph: Graph, value: Value) -> Value:
     """A known array where all entries have turned out to be constants."""
     flat = value.ravel()
-    if flat.size == 0 or any(node.op != "const" for node in flat):
+    if is_known(value) or flat.size == 0 or any(node.op != "const" for node in flat):
         return value
-    dtype = {"real": graph.dtype, "int": np.int32, "bool": np.bool_}[flat[0].kind]
+    if graph.exact and graph.no_change in flat:  # known arrays cannot tell zeros apart
+        return value
+    dtype = {"real": graph.dtype, **TYPES}[flat[0].kind]
     return np.array([node.attr for node in flat], dtype).reshape(value.shape)
 
 
@@ -153,7 +155,8 @@ def _loop(graph: Graph, op: str, operands: list[Value], gathers: bool = True) ->
     made = graph.apply(op, *firsts)
     if made.op == "const" or made in firsts:  # such as a product with zero: entry by entry
         return None
-    if op == "mul" and any(is_known(value) and not np.all(value) for value in operands):
+    zeros = [is_known(value) and not np.all(value) for value in operands]
+    if op == "mul" and any(zeros) and not graph.exact:  # a model's own zeros are computed
         return None
     views = _views(graph, op, operands, gathers)
     if views is None:
@@ -234,10 +237,5 @@ def product(graph: Graph, A: Value, x: Value) -> Value:
 
 
 def known(value: Any, dtype: Any) -> Value:
-    """A constant of the program; reals in the precision of the graph."""
-    array = np.asarray(value)
-    if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
-        return array.astype(dtype)
-    if array.dtype.kind in "iu":
-        return array.astype(np.int32)
-    return array
+    """A constant of the program, in the type that JAX gives it."""
+    return np.asarray(value).astype(dtype)

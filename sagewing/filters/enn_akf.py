@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.named import SageHusa
+from sagewing.filters.recovery import Recovering, Recovery
 from sagewing.filters.recursion import (
     AdaptiveFilter,
     Estimate,
@@ -25,8 +25,13 @@ class CorrectedState(NamedTuple):
     inner: FilterState
     memory: Any
 
+    @property
+    def recovery(self) -> Recovery:
+        """That of the adaptive filter."""
+        return self.inner.recovery
 
-class CorrectedFilter(eqx.Module):
+
+class CorrectedFilter(Recovering):
     """x = x_akf + network(x_akf, its last move, the innovation); the filter never sees that x."""
 
     inner: AdaptiveFilter
@@ -61,18 +66,23 @@ class CorrectedFilter(eqx.Module):
         """The adaptive filter's start and an empty memory."""
         return CorrectedState(self.inner.init(x0, P0), self.network.init(x0))
 
-    def step(
+    def plain_step(
         self, state: CorrectedState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[CorrectedState, Estimate]:
         """One step of the adaptive filter, then the correction of what it says."""
         x_pred = per_sample(self.model.transition, state.inner.x, u, dt)
         nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(like(self.r0, z))
-        inner, said = self.inner.step(state.inner, z, u, dt, arrived)
+        nu = jnp.where(jnp.isfinite(nu), nu, 0.0)
+        inner, said = self.inner.plain_step(state.inner, z, u, dt, arrived)
         move = said.x - state.inner.x
         seen = [self.network.standard(said.x), self.network.standard_step(move), nu]
         correction, memory = self.network(state.memory, jnp.concatenate(seen))
         x, P, corrected = correct(self.model, said.x, said.P, correction, said.P)
         return CorrectedState(inner, memory), said._replace(x=x, P=P, ok=said.ok & corrected)
+
+    def recover(self, state: CorrectedState) -> CorrectedState:
+        """The adaptive filter recovers; the network sees no more of that than other moves."""
+        return state._replace(inner=self.inner.recover(state.inner))
 
 
 def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:

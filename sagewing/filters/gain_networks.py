@@ -17,6 +17,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.nominal import NominalNoise
+from sagewing.filters.recovery import Recovery, after_step, begin
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -53,6 +54,7 @@ class GainState(NamedTuple):
     x_before: States
     x_pred: States
     memory: Any
+    recovery: Recovery
 
 
 class GainFilter(NominalNoise):
@@ -72,28 +74,31 @@ class GainFilter(NominalNoise):
 
     def init(self, x0: States, P0: Covariances) -> GainState:
         """The start, with nothing moved yet and an empty memory."""
-        return GainState(x0, P0, x0, x0, self.network.init(x0))
+        recovery = begin(x0, P0, like(self.r0, x0))
+        return GainState(x0, P0, x0, x0, self.network.init(x0), recovery)
 
-    def step(
+    def plain_step(
         self, state: GainState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[GainState, Estimate]:
         """One prediction, and one correction with the network's gain."""
         x, P = finite_derivative((state.x, state.P))
-        x_pred, _, FPF, predicted = predict(self.model, x, P, u, dt)
+        x_pred, _, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
         P_pred = FPF + like(self.Q, x)
-        nu, H, arrived, sane = innovate(self.model, x_pred, like(self.r0, z), z, u, arrived)
+        nu, H = innovate(self.model, x_pred, z, u, arrived)
         R = of_arrived(like(self.R, x), arrived)
-        _, L, K, _, weighed = gain(P_pred, H, R)
-        nu, arrived = jnp.where(weighed, nu, 0.0), arrived & weighed
+        _, _, L, K, _, kept = gain(P_pred, H, R, nu)
+        nu, used = jnp.where(kept, nu, 0.0), arrived & kept
         K, memory = self.choose(state, x_pred, nu, K)
-        K = jnp.where(arrived[None], K, 0.0)
+        K = jnp.where(used[None], K, 0.0)
         P_post = _joseph(P_pred, H, K, R)
         x_post, P_post, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
         x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
-        nis, loglik = consistency(whiten(L, nu), L, arrived)
-        ok = predicted & sane & weighed & corrected
-        said = Estimate(x_post, P_post, None, None, None, nis, loglik, ok, trace=None)
-        return GainState(x_post, P_post, x, x_pred, memory), said
+        nis, loglik = consistency(whiten(L, nu), L, used)
+        finite = predicted & corrected
+        recovery, ok = after_step(state.recovery, dt, arrived, kept, finite)
+        counts = (ok, recovery.restarts)
+        said = Estimate(x_post, P_post, None, None, None, nis, loglik, *counts, trace=None)
+        return GainState(x_post, P_post, x, x_pred, memory, recovery), said
 
 
 class LearnedGainEKF(GainFilter):

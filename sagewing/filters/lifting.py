@@ -7,12 +7,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+# The names under which a program keeps what a user's model computes, and the directions that its
+# derivatives are taken in: the C code generator holds a model's own functions to every NaN.
+MODEL = "sagewing.model"
+DIRECTIONS = "sagewing.directions"
+
 
 def per_sample(fn: Callable[..., Any], *args: Any) -> Any:
     """Call `fn`, written for one record, on one record or on a batch in the last axis.
 
     The first argument decides: a vector is one record. `None` and scalars are shared by the batch.
     """
+    with jax.named_scope(MODEL):
+        return _per_sample(fn, *args)
+
+
+def _per_sample(fn: Callable[..., Any], *args: Any) -> Any:
     if args[0].ndim == 1:
         return fn(*args)
     axes = tuple(None if a is None or jnp.ndim(a) == 0 else -1 for a in args)
@@ -23,7 +33,7 @@ def jacobian(
     closed_form: Callable[..., Any], fn: Callable[..., Any], x: Float[Array, "n *batch"], *args: Any
 ) -> Float[Array, "m n *batch"]:
     """The derivative of `fn` by `x`: the closed form or, where that gives None, automatic."""
-    given = per_sample(closed_form, x, *args)
+    given = _per_sample(closed_form, x, *args)
     if given is not None:
         return given
 
@@ -31,5 +41,8 @@ def jacobian(
         tangent = jnp.broadcast_to(direction.reshape(-1, *(1,) * (x.ndim - 1)), x.shape)
         return jax.jvp(lambda x: per_sample(fn, x, *args), (x,), (tangent,))[1]
 
-    # The directions are the outer vmap, so that the batch stays the last axis all the way.
-    return jax.vmap(push, out_axes=1)(jnp.eye(x.shape[0], dtype=x.dtype))
+    with jax.named_scope(MODEL):
+        with jax.named_scope(DIRECTIONS):
+            directions = jnp.eye(x.shape[0], dtype=x.dtype)
+        # They are the outer vmap, so that the batch stays the last axis all the way.
+        return jax.vmap(push, out_axes=1)(directions)

@@ -1,13 +1,13 @@
 """What filters with a nominal Q and R have in common."""
 
-import equinox as eqx
 import jax.numpy as jnp
 
+from sagewing.filters.recovery import Recovering
 from sagewing.models import Model
 from sagewing.shapes import XX, ZZ, X, Z
 
 
-class NominalNoise(eqx.Module):
+class NominalNoise(Recovering):
     """A model and its nominal noise covariances, as matrices."""
 
     model: Model

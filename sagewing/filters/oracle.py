@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
+from sagewing.filters.recovery import Recovering, Recovery, after_step, begin
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -26,9 +26,10 @@ class OracleState(NamedTuple):
     x: States
     P: Covariances
     k: jax.Array
+    recovery: Recovery
 
 
-class OracleEKF(eqx.Module):
+class OracleEKF(Recovering):
     """An EKF with variances `q[k]` and `r[k]` at step k, time first and batch last."""
 
     model: Model
@@ -57,20 +58,25 @@ class OracleEKF(eqx.Module):
 
     def init(self, x0: States, P0: Covariances) -> OracleState:
         """The start."""
-        return OracleState(x0, P0, jnp.asarray(0))
+        return OracleState(x0, P0, jnp.asarray(0), begin(x0, P0, self.r[0]))
 
-    def step(
+    def plain_step(
         self, state: OracleState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[OracleState, Estimate]:
         """One prediction and one correction with the noise of this step."""
         q, r = self.q[state.k], self.r[state.k]
-        x_pred, _, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
+        x_pred, _, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P_pred = FPF + diagonal_matrix(q)
-        nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
-        _, L, K, P_post, weighed = gain(P_pred, H, of_arrived(diagonal_matrix(r), arrived))
-        nu = jnp.where(weighed, nu, 0.0)
+        nu, H = innovate(self.model, x_pred, z, u, arrived)
+        R = of_arrived(diagonal_matrix(r), arrived)
+        _, _, L, K, P_post, kept = gain(P_pred, H, R, nu)
+        nu = jnp.where(kept, nu, 0.0)
         x, P, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
-        nis, loglik = consistency(whiten(L, nu), L, arrived & weighed)
-        ok = predicted & sane & weighed & corrected
-        said = Estimate(x, P, q, r, None, nis, loglik, ok, trace=None)
-        return OracleState(x, P, state.k + 1), said
+        nis, loglik = consistency(whiten(L, nu), L, arrived & kept)
+        recovery, ok = after_step(state.recovery, dt, arrived, kept, predicted & corrected)
+        said = Estimate(x, P, q, r, None, nis, loglik, ok, recovery.restarts, trace=None)
+        return OracleState(x, P, state.k + 1, recovery), said
+
+    def restarted(self, state: OracleState, x: States, P: Covariances) -> OracleState:
+        """It goes on counting steps."""
+        return state._replace(x=x, P=P)

@@ -22,6 +22,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.lifting import jacobian, per_sample
+from sagewing.filters.recovery import Recovering, Recovery, after_step, begin, clock_ok
 from sagewing.filters.rules import Around, Attenuation, Rule, Seen
 from sagewing.models import Model
 from sagewing.shapes import (
@@ -56,6 +57,7 @@ class FilterState(NamedTuple):
     q: States
     r: Measurements
     memory: Any
+    recovery: Recovery
     mode: Values | None = None
 
 
@@ -63,8 +65,9 @@ class Estimate(NamedTuple):
     """What one step says.
 
     `q`, `r` and `d` are None where the rule adapts nothing. `ok` is False where the arithmetic
-    overflowed, S was not positive definite or a measurement was too far off to count, and the step
-    did what it could without; `trace` is what the rule wants training to see.
+    overflowed, dt was an error of the clock or a measurement was not plausible, and the step did
+    what it could without; `restarts` counts how often the filter has gone back to an earlier state.
+    `trace` is what the rule wants training to see.
     """
 
     x: States
@@ -75,18 +78,19 @@ class Estimate(NamedTuple):
     nis: Values
     loglik: Values
     ok: Flags
+    restarts: Values
     trace: Any
 
 
 def predict(
-    model: Model, x: States, P: Covariances, u: Inputs, dt: Steps
+    model: Model, recovery: Recovery, x: States, P: Covariances, u: Inputs, dt: Steps
 ) -> tuple[States, Covariances, Covariances, Flags]:
-    """f(x), F, F P F^T, and where they are numbers; elsewhere the estimate stays as it stands."""
+    """f(x), F, F P F^T, and where they are finite; elsewhere the estimate stays as it is."""
     F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
     x_pred = per_sample(model.transition, x, u, dt)
     F, x_pred = hold((F, x_pred))
     FPF = propagate(F, P, model.constants)
-    ok = all_finite(x_pred, diagonal(FPF))
+    ok = all_finite(x_pred, diagonal(FPF)) & clock_ok(recovery, dt)
     x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
     return x_pred, F, FPF, ok
 
@@ -101,26 +105,18 @@ def innovation(
 
 
 def innovate(
-    model: Model, x_pred: States, r: Measurements, z: Measurements, u: Inputs, arrived: Arrived
-) -> tuple[Measurements, Jacobians, Arrived, Flags]:
-    """The innovation, H, which channels count, and whether those are all that arrived.
-
-    A channel that does not count has no innovation and no row in H. One that is off by so many
-    times its noise `r` that the square of that ratio's square overflows is as good as missing.
-    """
+    model: Model, x_pred: States, z: Measurements, u: Inputs, arrived: Arrived
+) -> tuple[Measurements, Jacobians]:
+    """The innovation and H; a channel that did not arrive has zeros in both."""
     H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
     nu = innovation(model, x_pred, z, u, arrived)
-    sane = nu**2 < r * math.sqrt(jnp.finfo(nu.dtype).max)
-    ok = jnp.all(sane, axis=0)
-    arrived = arrived & sane
-    H, nu = hold((jnp.where(arrived[:, None], H, 0.0), jnp.where(arrived, nu, 0.0)))
-    return nu, H, arrived, ok
+    return hold((nu, jnp.where(arrived[:, None], H, 0.0)))
 
 
 def correct(
     model: Model, x_pred: States, P_pred: Covariances, step: States, P: Covariances
 ) -> tuple[States, Covariances, Flags]:
-    """x_pred + step with its P, and where they are numbers; elsewhere the prediction stands.
+    """x_pred + step with its P, and where they are finite; elsewhere the prediction stands.
 
     `normalize` is a function of the state like any other, and P follows it: what a quaternion's
     length was uncertain by would otherwise stay in P, grow with every Q, and turn into attitude
@@ -130,7 +126,8 @@ def correct(
     first, last, _ = model.normalized.indices(len(x))
     if first < last:
         P = project(_normalizing(model, x_pred + step), P, first)
-    ok = all_finite(x, diagonal(P))
+    variances = diagonal(P)
+    ok = all_finite(x, variances) & jnp.all(variances >= 0.0, axis=0)
     x, P = keep_where(ok, (x, P), (x_pred, P_pred))
     return x, P, ok
 
@@ -149,7 +146,7 @@ def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[
     """The normalised innovation squared and the log-likelihood of the channels that arrived."""
     none = jnp.zeros_like(white[0])
     nis = sum(white**2, none)
-    return nis, -0.5 * sum(white**2 + 2.0 * jnp.log(diagonal(L)) + arrived * LOG_2PI, none)
+    return nis, -0.5 * sum(white**2 + arrived * (2.0 * jnp.log(diagonal(L)) + LOG_2PI), none)
 
 
 def of_arrived(R: Innovations, arrived: Arrived) -> Innovations:
@@ -164,7 +161,7 @@ def like(a: jax.Array, pattern: jax.Array) -> jax.Array:
     return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
 
 
-class AdaptiveFilter(eqx.Module):
+class AdaptiveFilter(Recovering):
     """An EKF whose noise covariances are re-estimated as an attenuation rule decides.
 
     `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonals (None: zero).
@@ -204,9 +201,10 @@ class AdaptiveFilter(eqx.Module):
         mode = None
         if self.model.modes > 1:
             r, mode = r[0], jnp.zeros_like(x0[0])
-        return FilterState(x0, P0, q, r, self.rule.init(q, r), mode)
+        recovery = begin(x0, P0, r)
+        return FilterState(x0, P0, q, r, self.rule.init(q, r), recovery, mode)
 
-    def step(
+    def plain_step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Estimate]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
@@ -214,15 +212,15 @@ class AdaptiveFilter(eqx.Module):
         r0, r, mode = self._nominal(state, r, u)
         adapts = self._adapts(mode)
         q_before, q = q, q if adapts is None else jnp.where(adapts, q, like(self.q0, q))
-        x_pred, F, FPF, predicted = predict(self.model, x, P, u, dt)
+        x_pred, F, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
         P_pred = FPF + self._Q(q)
-        nu, H, arrived, sane = innovate(self.model, x_pred, r, z, u, arrived)
+        nu, H = innovate(self.model, x_pred, z, u, arrived)
 
-        # One Cholesky, gain; a failed one is that of a step without a measurement
-        R = self._R(r, arrived)
-        HPH, L, K, P_post, weighed = gain(P_pred, H, R)
-        arrived = arrived & weighed
-        nu, H = (jnp.where(weighed, a, 0.0) for a in (nu, H))
+        # One Cholesky, gain; what is not plausible is as good as missing
+        measured = arrived
+        HPH, S, L, K, P_post, kept = gain(P_pred, H, self._R(r, arrived), nu)
+        arrived = arrived & kept
+        nu, H = jnp.where(kept, nu, 0.0), jnp.where(kept[:, None], H, 0.0)
         white = whiten(L, nu)
         switched = None if mode is None else mode != state.mode
         diagonals = (diagonal(FPF), diagonal(P_pred))
@@ -232,7 +230,7 @@ class AdaptiveFilter(eqx.Module):
 
         base = (like(self.q0, q), r0)
         around = Around(F, H, *diagonals, *base, switched, diagonal(P), elsewhere)
-        seen = Seen(nu, white, HPH + R, L, K, q, r, arrived, around)
+        seen = Seen(nu, white, S, L, K, q, r, arrived, around)
         d, memory, trace = self.rule(state.memory, seen)
         d = finite_derivative(d)
         if adapts is not None:  # what is for this step only holds in every mode
@@ -250,8 +248,8 @@ class AdaptiveFilter(eqx.Module):
             r_now = r_now if d.inflate_r is None else r_now * d.inflate_r
             if d.bend is not None:
                 P_pred = P_pred + d.bend[:, None] * d.bend[None]
-            _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
-            weighed = weighed & again
+            _, _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
+            kept = kept & again
         step = matvec(K, nu)
         x_post, P_next, corrected = correct(self.model, x_pred, P_pred, step, P_post)
 
@@ -263,12 +261,13 @@ class AdaptiveFilter(eqx.Module):
         q_kept = q_next if adapts is None else jnp.where(adapts, q_next, q_before)
 
         nis, loglik = consistency(white, L, arrived)
-        ok = predicted & sane & weighed & corrected
-        state = FilterState(x_post, P_next, q_kept, r_next, memory, mode)
+        recovery, ok = after_step(state.recovery, dt, measured, kept, predicted & corrected)
+        state = FilterState(x_post, P_next, q_kept, r_next, memory, recovery, mode)
         adapted = (q_next, r_next, _joined(d, q, r, arrived))
         if q_next is q and r_next is r:
             adapted = (None, None if mode is None else r, None)
-        return state, Estimate(x_post, P_next, *adapted, nis, loglik, ok, trace)
+        said = Estimate(x_post, P_next, *adapted, nis, loglik, ok, recovery.restarts, trace)
+        return state, said
 
     def coast(self, state: FilterState, u: Inputs, dt: Steps) -> FilterState:
         """A step between two measurements: x and P go on, and the rule is not asked.
@@ -276,10 +275,13 @@ class AdaptiveFilter(eqx.Module):
         x and P are those of a `step` in which nothing arrives. The rule's memory stays, so that it
         counts measurements, however many predictions lie between them.
         """
-        x, _, P, _ = predict(self.model, state.x, state.P, u, dt)
+        x, _, P, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P = P + self._Q(state.q)
-        x, P, _ = correct(self.model, x, P, jnp.zeros_like(x), P)
-        return state._replace(x=x, P=P)
+        x, P, corrected = correct(self.model, x, P, jnp.zeros_like(x), P)
+        nothing = jnp.zeros_like(state.r, bool)
+        finite = predicted & corrected
+        recovery, _ = after_step(state.recovery, dt, nothing, nothing, finite)
+        return self.recovered(state._replace(x=x, P=P, recovery=recovery))
 
     def _nominal(
         self, state: FilterState, r: Measurements, u: Inputs

@@ -11,7 +11,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from sagewing.filters.kernels import diagonal
+from sagewing.filters.kernels import SHUT, diagonal
+from sagewing.filters.recovery import PATIENCE
 from sagewing.shapes import (
     Arrived,
     Covariances,
@@ -22,10 +23,6 @@ from sagewing.shapes import (
     Measurements,
     States,
 )
-
-PATIENCE = 5.0
-# What a gate multiplies a variance with to shut a channel out.
-SHUT = 1e8
 
 
 class Around(NamedTuple):

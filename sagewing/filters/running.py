@@ -19,7 +19,8 @@ class Result(NamedTuple):
     `x`, `P` are corrected estimates, `q`, `r` the noise variances after each step, `d` the shares
     [d_q, d_r] by which they were adapted, `nis` the normalised innovation squared, `loglik` the
     log-likelihood of each measurement. `ok` is False at a step whose arithmetic failed or whose
-    measurement was too far off to count: the filter did without, as where nothing arrives.
+    measurement was not plausible: the filter did without, as where nothing arrives. `restarts`
+    counts how often it has had to go back to the last state that was known to be good.
     """
 
     x: Float[Array, "*batch T n_x"]
@@ -30,6 +31,7 @@ class Result(NamedTuple):
     nis: Float[Array, "*batch T"]
     loglik: Float[Array, "*batch T"]
     ok: Bool[Array, "*batch T"]
+    restarts: Float[Array, "*batch T"]
     state: Any
 
 

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.kernels import diagonal, gain, matvec, propagate, whiten
+from sagewing.filters.kernels import diagonal, diagonal_matrix, gain, matvec, propagate, whiten
 from sagewing.filters.nominal import NominalNoise
+from sagewing.filters.recovery import Recovery, after_step, begin
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -41,6 +42,7 @@ class VBState(NamedTuple):
     P: Covariances
     u: Values
     U: Innovations
+    recovery: Recovery
 
 
 class VariationalFilter(NominalNoise):
@@ -53,54 +55,56 @@ class VariationalFilter(NominalNoise):
     def init(self, x0: States, P0: Covariances) -> VBState:
         """The prior of R has its mean at R0."""
         u = jnp.full_like(x0[0], self.tau + self.n_z + 1.0)
-        return VBState(x0, P0, u, self.tau * like(self.R, x0))
+        recovery = begin(x0, P0, like(self.r0, x0))
+        return VBState(x0, P0, u, self.tau * like(self.R, x0), recovery)
 
-    def step(
+    def plain_step(
         self, state: VBState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[VBState, Estimate]:
         """One prediction, and a correction in which x, P and R settle together."""
         n_z, tau = self.n_z, self.tau
-        x_pred, _, FPF, predicted = predict(self.model, state.x, state.P, u, dt)
+        x_pred, _, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P_pred = FPF + like(self.Q, x_pred)
 
         # R as it was, less certain than it was
         R_old = state.U / (state.u - n_z - 1.0)
         dof = self.rho * (state.u - n_z - 1.0) + n_z + 1.0
         U = self.rho * state.U
-        nu, H, arrived, sane = innovate(self.model, x_pred, diagonal(R_old), z, u, arrived)
-        both = arrived[:, None] & arrived[None]
-        first = gain(P_pred, H, of_arrived(R_old, arrived))
-        white = whiten(first.L, jnp.where(first.ok, nu, 0.0))
+        nu, H = innovate(self.model, x_pred, z, u, arrived)
+        first = gain(P_pred, H, of_arrived(R_old, arrived), nu)
+        used = arrived & first.kept
+        both = used[:, None] & used[None]
+        nu, H = jnp.where(used, nu, 0.0), jnp.where(used[:, None], H, 0.0)
+        white = whiten(first.L, nu)
+        # A missing channel's share of B leaves its variance as it was. Its covariances with others
+        # fade: kept beside new ones of these, they would leave B without a positive root.
+        missing = diagonal_matrix(jnp.where(used, 0.0, diagonal(R_old)))
 
         def refine(at, _):
-            x, P, _, weighed = at
-            # A missing channel's share of B is what leaves its R as it was
+            x, P, _, kept = at
             e = nu - matvec(H, x - x_pred)
-            B = jnp.where(both, e[:, None] * e[None] + propagate(H, P), R_old)
+            B = jnp.where(both, e[:, None] * e[None] + propagate(H, P), missing)
             A = P + (x - x_pred)[:, None] * (x - x_pred)[None]
             R = (U + B) / (dof - n_z)
             P_prior = (tau * P_pred + A) / (tau + 1.0)
-            found = gain(P_prior, H, of_arrived(R, arrived))
+            found = gain(P_prior, H, of_arrived(R, used))
             x = x_pred + matvec(found.K, nu)
-            return (x, found.P, U + B, weighed & found.ok), None
+            return (x, found.P, U + B, kept & found.kept), None
 
-        start = (x_pred, P_pred, U, first.ok)
-        (x, P, U, weighed), _ = jax.lax.scan(refine, start, length=self.iterations)
+        start = (x_pred, P_pred, U, first.kept)
+        (x, P, U, kept), _ = jax.lax.scan(refine, start, length=self.iterations)
+        refined = jnp.all(kept | ~used, axis=0)
         x, P, corrected = correct(self.model, x_pred, P_pred, x - x_pred, P)
-        ok = weighed & corrected
-        moved = ok & jnp.any(arrived, axis=0)
-        state = VBState(
-            jnp.where(moved, x, x_pred),
-            jnp.where(moved, P, P_pred),
-            jnp.where(moved, dof + 1.0, state.u),
-            jnp.where(moved, U, state.U),
-        )
-        nis, loglik = consistency(white, first.L, arrived & first.ok)
-        r = diagonal(state.U) / (state.u - n_z - 1.0)
-        said = Estimate(
-            state.x, state.P, None, r, None, nis, loglik, predicted & sane & ok, trace=None
-        )
-        return state, said
+        moved = refined & corrected & jnp.any(used, axis=0)
+        x, P = jnp.where(moved, x, x_pred), jnp.where(moved, P, P_pred)
+        dof, U = jnp.where(moved, dof + 1.0, state.u), jnp.where(moved, U, state.U)
+        finite = predicted & refined & corrected
+        recovery, ok = after_step(state.recovery, dt, arrived, kept, finite)
+        state = VBState(x, P, dof, U, recovery)
+        nis, loglik = consistency(white, first.L, used)
+        r = diagonal(U) / (dof - n_z - 1.0)
+        counts = (ok, recovery.restarts)
+        return state, Estimate(x, P, None, r, None, nis, loglik, *counts, trace=None)
 
 
 def VBAKF(

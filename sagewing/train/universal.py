@@ -172,10 +172,9 @@ def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
     """All filters at the same draw around the truth."""
     P0 = diagonal_matrix(drawn.spread**2)
     x0 = drawn.start + drawn.spread * jax.random.normal(key, drawn.start.shape) * drawn.states
-    learned, ekf = _filters(policy)
-    return Running(
-        drawn.start, learned.init(x0, P0), ekf.init(x0, P0), OracleState(x0, P0, jnp.asarray(0))
-    )
+    learned, ekf = (filt.init(x0, P0) for filt in _filters(policy))
+    oracle = OracleState(x0, P0, jnp.asarray(0), ekf.recovery)
+    return Running(drawn.start, learned, ekf, oracle)
 
 
 def advance(
@@ -204,8 +203,7 @@ def advance(
         squared(by_oracle.x),
         noise_distance(by_learned, q, now.r, drawn.states, now.arrived),
     )
-    again = OracleState(s_oracle.x, s_oracle.P, jnp.asarray(0))
-    return Running(now.x, s_learned, s_ekf, again), errors
+    return Running(now.x, s_learned, s_ekf, s_oracle._replace(k=jnp.asarray(0))), errors
 
 
 def window(

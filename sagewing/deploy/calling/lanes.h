@@ -44,6 +44,14 @@ static inline sw_lanes sw_lanes_select(sw_ints flag, sw_lanes a, sw_lanes b)
     return (sw_lanes)sw_lanes_choose(flag, (sw_ints)a, (sw_ints)b);
 }
 
+static inline int sw_lanes_any(sw_ints flag)
+{
+    union { sw_ints lanes; uint64_t each[SW_BYTES / 8]; } all = {flag};
+    uint64_t any = 0;
+    for (int i = 0; i < SW_BYTES / 8; ++i) any |= all.each[i];
+    return any != 0;
+}
+
 static inline sw_lanes sw_lanes_of_flags(sw_ints a)
 {
     return (sw_lanes)(a & (sw_ints)SW_ALL((sw_real)1));
@@ -60,12 +68,14 @@ static inline sw_lanes sw_lanes_fabs(sw_lanes a)
 
 static inline sw_lanes sw_lanes_max(sw_lanes a, sw_lanes b)
 {
-    return sw_lanes_select((sw_ints)(a > b) | (sw_ints)(a != a), a, b);
+    const sw_ints equal = (sw_ints)(a == b) & (sw_ints)((sw_ints)b < 0); /* 0 is above -0 */
+    return sw_lanes_select((sw_ints)(a > b) | (sw_ints)(a != a) | equal, a, b);
 }
 
 static inline sw_lanes sw_lanes_min(sw_lanes a, sw_lanes b)
 {
-    return sw_lanes_select((sw_ints)(a < b) | (sw_ints)(a != a), a, b);
+    const sw_ints equal = (sw_ints)(a == b) & (sw_ints)((sw_ints)a < 0);
+    return sw_lanes_select((sw_ints)(a < b) | (sw_ints)(a != a) | equal, a, b);
 }
 
 static inline sw_ints sw_lanes_all_finite(const sw_lanes *a, int n)

@@ -1,0 +1,24 @@
+"""What is known of a number before it is computed: that it is finite, and not negative."""
+
+from typing import Any
+
+import numpy as np
+
+
+def is_finite(node: Any) -> bool:
+    """Whether a number is known to be finite: the state, what was measured and dt always are."""
+    if node.op == "const":
+        return bool(np.isfinite(node.attr))
+    if node.op == "elem" and node.args[0].op == "input":
+        name = node.args[0].attr.name
+        return name in ("z", "dt") or name.startswith("s->")
+    return node.op == "to_real"
+
+
+def is_finite_and_positive(node: Any) -> bool:
+    """Whether a number is known to be finite, and zero or more: then 0 times it is 0."""
+    if node.op == "const":
+        return bool(np.isfinite(node.attr) and node.attr >= 0)
+    if node.op == "elem" and node.args[0].op == "input":
+        return node.args[0].attr.name == "dt"  # a step refuses others
+    return node.op == "to_real" and node.args[0].kind == "bool"
