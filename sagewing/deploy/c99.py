@@ -18,7 +18,9 @@ from sagewing.deploy.tables import Tables
 FUNCTIONS = ("init", "recover", "step", "predict_only")
 SIGNATURES = {
     "init": "void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0)",
-    "recover": "static void recover(sw_state *state)",
+    "recover": (
+        "static void recover(sw_state *state, const int *arrived, const int *kept, int finite)"
+    ),
     "step": (
         "int sw_step(sw_state *state, const sw_real *measured, const sw_real *u, sw_real dt,\n"
         "            sw_estimate *estimate)"
@@ -106,8 +108,8 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
         return _Body(_text(lines), writer.cost, writer.used)
     if name == "recover":
         last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
-        lines = ["    const sw_state *const s = state;", *writer.lines]
-        lines += ["    " + _stored(store) for store in last.stores]
+        lines = ["    const sw_state *const s = state;", "    (void)arrived;"]
+        lines += [*writer.lines, *("    " + _stored(store) for store in last.stores)]
         return _Body(_text(lines), writer.cost, writer.used)
     head = [
         "    const sw_state *const s = state;",
@@ -125,6 +127,7 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
     """Keep the new state if it is one, and say the estimate to who wants it."""
     said = told(made, function, writer)
     last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
+    recovering = _recovering(function, writer)
     # What is written here may stand on the old state, which the commit replaces.
     return [
         f"    const int ok = {said.ok};",
@@ -142,8 +145,24 @@ def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
         ),
         "        estimate->ok = ok && kept;",
         "    }",
-        *([f"    if (state->{made.due}) recover(state);"] if made.recover else []),
+        *recovering,
         "    return ok && kept;",
+    ]
+
+
+def _recovering(function: Function, writer: Writer) -> list[str]:
+    """The call of `recover`; a state that was not kept has failed."""
+    if not function.recovery:
+        return []
+    due, arrived, kept, finite = (
+        [writer.named(node) for node in value.ravel()] for value in function.recovery
+    )
+    return [
+        f"    if ({due[0]} || !kept) {{",
+        f"        const int measured_now[] = {{{', '.join(arrived)}}};",
+        f"        const int kept_now[] = {{{', '.join(kept)}}};",
+        f"        recover(state, measured_now, kept_now, kept && {finite[0]});",
+        "    }",
     ]
 
 

@@ -42,11 +42,10 @@ def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[No
     numbers: dict[str, None] = {}
     tests: list[str] = []
     for field, nodes in zip(fields, values, strict=True):
+        if _stays(field, nodes):
+            continue
         array = in_order(nodes)
-        if array is not None and array.op == "input":
-            if array.attr.name == f"s->{field.name}" and nodes[0].attr == 0:
-                continue
-        elif array is not None:
+        if array is not None and array.op != "input":
             name = writer.vector(array, nodes[0].attr)
             tests.append(writer.all_finite(name, field.size))
             stores.append(Store(f"state->{field.name}", name, field.kind, field.size))
@@ -62,6 +61,15 @@ def commit(writer: Writer, fields: Sequence[Field], values: Sequence[Sequence[No
         zero = " + ".join(f"«0.0» * {name}" for name in names[i : i + TOGETHER])
         tests.append(f"(«0.0» == {zero})")
     return Commit("\n                     & ".join(tests), stores)
+
+
+def _stays(field: Field, nodes: Sequence[Node]) -> bool:
+    return all(
+        node.op == "elem"
+        and node.args[0].op == "input"
+        and (node.args[0].attr.name, node.attr) == (f"s->{field.name}", i)
+        for i, node in enumerate(nodes)
+    )
 
 
 class Told(NamedTuple):

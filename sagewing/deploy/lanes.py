@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sagewing.deploy.c99 import Source
-from sagewing.deploy.commit import commit, told
+from sagewing.deploy.commit import Store, commit, told
 from sagewing.deploy.emit import Writer
 from sagewing.deploy.expressions import BINDING, CASTS, COMPARED, TIGHT, integer
 from sagewing.deploy.graph import Node
@@ -17,7 +17,7 @@ from sagewing.deploy.header import NAME, declarations, place
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.operations import BITS, OPERATIONS, Kind
 from sagewing.deploy.precision import alone
-from sagewing.deploy.program import Field, Program, program
+from sagewing.deploy.program import Field, Function, Program, program
 from sagewing.deploy.tables import Tables
 
 TYPES: dict[Kind, str] = {
@@ -47,9 +47,11 @@ void sw_lanes_step(sw_lanes_state *state, const sw_lanes *measured, const sw_lan
     }
 """
 RECOVER = """
-static void recover(sw_lanes_state *state)
+static void recover(sw_lanes_state *state, sw_ints due, const sw_ints *arrived,
+                    const sw_ints *kept, sw_ints finite)
 {
     const sw_lanes_state *const s = state;
+    (void)arrived;
 """
 PROTOTYPES = """\
 void sw_lanes_load(sw_lanes_state *state, const sw_state *from, int lane);
@@ -170,26 +172,43 @@ def _end(made: Program, writer: LanesWriter) -> tuple[list[str], dict[str, str]]
     """Keep the new state where it is one, and say the estimate; what of it is the state's."""
     said = told(made, made.step, writer)
     last = commit(writer, made.state, [list(value.ravel()) for value in made.step.state])
+    recovering = _call(made.step, writer)
     # What is written here may stand on the old state, which the commit replaces
     lines = [
         *said.stores,
         f"const sw_ints ok = {said.ok};",
         f"const sw_ints kept = goes & {last.test or 'goes'};",
     ]
-    for store in last.stores:
-        name = "select" if store.kind == "real" else "choose"
-        if store.size is None:
-            new, at = store.value, store.target
-            lines.append(f"{at} = sw_lanes_{name}(kept, {new}, {at});")
-        else:
-            new, at = f"({store.value})[i]", f"{store.target}[i]"
-            lines.append(
-                f"for (int i = 0; i < {store.size}; ++i) {at} = sw_lanes_{name}(kept, {new}, {at});"
-            )
-    lines.append("estimate->ok = ok & kept;")
-    if made.recover is not None:
-        lines.append(f"if (sw_lanes_any(state->{made.due})) recover(state);")
+    lines += [_stored(store, "kept") for store in last.stores]
+    lines += ["estimate->ok = ok & kept;", *recovering]
     return ["    " + line for line in lines], said.of_state
+
+
+def _stored(store: Store, flag: str) -> str:
+    """A store, in the lanes where the flag is set."""
+    name = "select" if store.kind == "real" else "choose"
+    if store.size is None:
+        new, at = store.value, store.target
+        return f"{at} = sw_lanes_{name}({flag}, {new}, {at});"
+    new, at = f"({store.value})[i]", f"{store.target}[i]"
+    return f"for (int i = 0; i < {store.size}; ++i) {at} = sw_lanes_{name}({flag}, {new}, {at});"
+
+
+def _call(step: Function, writer: LanesWriter) -> list[str]:
+    """The call of `recover`; a state that was not kept has failed, unless its dt was refused."""
+    if not step.recovery:
+        return []
+    due, arrived, kept, finite = (
+        [writer.named(node) for node in value.ravel()] for value in step.recovery
+    )
+    return [
+        f"const sw_ints due = goes & ({due[0]} | ~kept);",
+        "if (sw_lanes_any(due)) {",
+        f"    const sw_ints measured_now[] = {{{', '.join(arrived)}}};",
+        f"    const sw_ints kept_now[] = {{{', '.join(kept)}}};",
+        f"    recover(state, due, measured_now, kept_now, kept & {finite[0]});",
+        "}",
+    ]
 
 
 def _recovering(made: Program, tables: Tables) -> tuple[str, set[str]]:
@@ -198,13 +217,7 @@ def _recovering(made: Program, tables: Tables) -> tuple[str, set[str]]:
         return "", set()
     writer = LanesWriter(made.recover.graph, made.recover.outputs(), tables)
     last = commit(writer, made.state, [list(value.ravel()) for value in made.recover.state])
-    stores = [
-        f"{store.target} = {store.value};"
-        if store.size is None
-        else f"memcpy({store.target}, {store.value}, sizeof {store.target});"
-        for store in last.stores
-    ]
-    lines = [*writer.lines, *("    " + line for line in stores)]
+    lines = [*writer.lines, *("    " + _stored(store, "due") for store in last.stores)]
     return RECOVER + "".join(f"{line}\n" for line in lines) + "}\n", writer.used
 
 

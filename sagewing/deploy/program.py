@@ -16,7 +16,7 @@ from sagewing.deploy.trace import trace
 from sagewing.deploy.types import REALS, WHOLE, is_key
 from sagewing.deploy.values import LOOP_LENGTH, Value, elements, elementwise, gathered, nodes
 from sagewing.filters import checks
-from sagewing.filters.recovery import Recovering
+from sagewing.filters.recovery import Recovering, Verdict
 from sagewing.filters.recursion import Estimate
 from sagewing.filters.running import complete
 
@@ -42,15 +42,20 @@ class Input(NamedTuple):
 
 
 class Function(NamedTuple):
-    """What a function computes: for each field of the state and of the estimate its entries."""
+    """What a function computes: for each field of the state and of the estimate its entries.
+
+    A step also says whether and with what to recover: `due`, and the verdict's parts.
+    """
 
     graph: Graph
     state: list[Value]
     estimate: list[Value]
+    recovery: list[Value]
 
     def outputs(self) -> list[Node]:
         """All entries."""
-        return [node for value in (*self.state, *self.estimate) for node in value.ravel()]
+        values = (*self.state, *self.estimate, *self.recovery)
+        return [node for value in values for node in value.ravel()]
 
 
 class Program(NamedTuple):
@@ -64,12 +69,7 @@ class Program(NamedTuple):
     init: Function
     step: Function
     predict_only: Function
-    recover: Function | None  # between two steps, where the state's `due` says so
-
-    @property
-    def due(self) -> str:
-        """The field of the state that says when to recover."""
-        return next(f.name for f in self.state if f.name.endswith("recovery_due"))
+    recover: Function | None  # between two steps, where one says that it is due
 
 
 def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
@@ -89,19 +89,24 @@ def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
         start = jax.eval_shape(filt.init, x0, P0)
         fields, structure = _fields(start, dtype)
         recovers = isinstance(filt, Recovering)
-        advance = filt.plain_step if recovers else filt.step
 
-        def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> tuple[Any, Estimate]:
-            state, said = advance(jax.tree.unflatten(structure, leaves), z, u, dt, arrived)
-            return state, complete(filt, said._replace(trace=None), ())
+        def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> tuple[Any, Estimate, Any]:
+            state, due = jax.tree.unflatten(structure, leaves), ()
+            if recovers:
+                state, said, verdict = filt.plain_step(state, z, u, dt, arrived)
+                due = (state.recovery.due(verdict.ok), verdict)
+            else:
+                state, said = filt.step(state, z, u, dt, arrived)
+            return state, complete(filt, said._replace(trace=None), ()), due
 
-        def unmeasured(leaves: Any, u: Any, dt: Any) -> tuple[Any, Estimate]:
+        def unmeasured(leaves: Any, u: Any, dt: Any) -> tuple[Any, Estimate, Any]:
             return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)
 
-        def recover(leaves: Any) -> tuple[Any, Any]:
-            return filt.recover(jax.tree.unflatten(structure, leaves)), ()
+        def recover(leaves: Any, verdict: Any) -> tuple[Any, Any, Any]:
+            return filt.recover(jax.tree.unflatten(structure, leaves), Verdict(*verdict)), (), ()
 
         traced = partial(_traced, rows)
+        verdict: Any = (flags, flags, jax.ShapeDtypeStruct((), np.bool_))
         leaves = jax.tree.leaves(start)
         names = [f"s->{field.name}" for field in fields]
         said = jax.eval_shape(step, leaves, z, flags, u, dt)[1]
@@ -111,24 +116,28 @@ def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
             n_u,
             fields,
             _fields(said, dtype)[0],
-            traced(lambda x, P: (filt.init(x, P), ()), ["x0", "P0"], x0, P0),
+            traced(lambda x, P: (filt.init(x, P), (), ()), ["x0", "P0"], x0, P0),
             traced(
                 step, [*names, "z", "arrived", *["u"][: n_u > 0], "dt"], leaves, z, flags, u, dt
             ),
             traced(unmeasured, [*names, *["u"][: n_u > 0], "dt"], leaves, u, dt),
-            traced(recover, names, leaves) if recovers else None,
+            traced(recover, [*names, *Verdict._fields], leaves, verdict) if recovers else None,
         )
 
 
 def _traced(rows: bool, function: Callable[..., Any], names: list[str], *args: Any) -> Function:
     """The state and the estimate that a function gives; its arguments have these names in C."""
     graph, values, out = followed(rows, function, names, *args)
-    state, said = (_fields(tree, graph.dtype)[0] for tree in out)
+    fields = [_fields(tree, graph.dtype)[0] for tree in out]
+    each = iter(values)
     results = [
-        gathered(graph, _symmetric(field.name, nodes(graph, _of_field(graph, field, value))))
-        for field, value in zip((*state, *said), values, strict=True)
+        [
+            gathered(graph, _symmetric(f.name, nodes(graph, _of_field(graph, f, next(each)))))
+            for f in part
+        ]
+        for part in fields
     ]
-    return Function(graph, results[: len(state)], results[len(state) :])
+    return Function(graph, *results)
 
 
 def followed(

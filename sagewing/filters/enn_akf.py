@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.named import SageHusa
-from sagewing.filters.recovery import Recovering, Recovery
+from sagewing.filters.recovery import Recovering, Recovery, Verdict
 from sagewing.filters.recursion import (
     AdaptiveFilter,
     Estimate,
@@ -68,21 +68,22 @@ class CorrectedFilter(Recovering):
 
     def plain_step(
         self, state: CorrectedState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[CorrectedState, Estimate]:
+    ) -> tuple[CorrectedState, Estimate, Verdict]:
         """One step of the adaptive filter, then the correction of what it says."""
         x_pred = per_sample(self.model.transition, state.inner.x, u, dt)
         nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(like(self.r0, z))
         nu = jnp.where(jnp.isfinite(nu), nu, 0.0)
-        inner, said = self.inner.plain_step(state.inner, z, u, dt, arrived)
+        inner, said, verdict = self.inner.plain_step(state.inner, z, u, dt, arrived)
         move = said.x - state.inner.x
         seen = [self.network.standard(said.x), self.network.standard_step(move), nu]
         correction, memory = self.network(state.memory, jnp.concatenate(seen))
         x, P, corrected = correct(self.model, said.x, said.P, correction, said.P)
-        return CorrectedState(inner, memory), said._replace(x=x, P=P, ok=said.ok & corrected)
+        said = said._replace(x=x, P=P, ok=said.ok & corrected)
+        return CorrectedState(inner, memory), said, verdict
 
-    def recover(self, state: CorrectedState) -> CorrectedState:
+    def recover(self, state: CorrectedState, verdict: Verdict) -> CorrectedState:
         """The adaptive filter recovers; the network sees no more of that than other moves."""
-        return state._replace(inner=self.inner.recover(state.inner))
+        return state._replace(inner=self.inner.recover(state.inner, verdict))
 
 
 def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:

@@ -17,7 +17,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.nominal import NominalNoise
-from sagewing.filters.recovery import Recovery, after_step, begin
+from sagewing.filters.recovery import Recovery, Verdict, begin
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -79,7 +79,7 @@ class GainFilter(NominalNoise):
 
     def plain_step(
         self, state: GainState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[GainState, Estimate]:
+    ) -> tuple[GainState, Estimate, Verdict]:
         """One prediction, and one correction with the network's gain."""
         x, P = finite_derivative((state.x, state.P))
         x_pred, _, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
@@ -94,11 +94,11 @@ class GainFilter(NominalNoise):
         x_post, P_post, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
         x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
         nis, loglik = consistency(whiten(L, nu), L, used)
-        finite = predicted & corrected
-        recovery, ok = after_step(state.recovery, dt, arrived, kept, finite)
-        counts = (ok, recovery.restarts)
+        verdict = Verdict(arrived, kept, predicted & corrected)
+        recovery = state.recovery.after_step(dt)
+        counts = (verdict.ok, recovery.restarts)
         said = Estimate(x_post, P_post, None, None, None, nis, loglik, *counts, trace=None)
-        return GainState(x_post, P_post, x, x_pred, memory, recovery), said
+        return GainState(x_post, P_post, x, x_pred, memory, recovery), said, verdict
 
 
 class LearnedGainEKF(GainFilter):

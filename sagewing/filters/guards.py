@@ -3,11 +3,12 @@
 The same functions serve one record and a batch in the last axis.
 """
 
+from functools import reduce
 from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sagewing.shapes import Flags
 
@@ -55,6 +56,21 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
         for entry in vector:
             probe = probe + 0.0 * entry  # zero, or NaN
     return hold(probe) == 0.0
+
+
+def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> Flags:
+    """For every record, whether x and its variances are finite and no variance is negative."""
+    return all_finite(x, variances) & every(variances >= 0.0)
+
+
+def every(flags: Bool[Array, "n *batch"]) -> Flags:
+    """For every record, whether all of its flags are set; XLA fuses no reduction into its users."""
+    return reduce(jnp.logical_and, list(flags))
+
+
+def some(flags: Bool[Array, "n *batch"]) -> Flags:
+    """For every record, whether any of its flags is set."""
+    return reduce(jnp.logical_or, list(flags))
 
 
 def keep_where(ok: Flags, values: T, otherwise: T) -> T:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.guards import all_finite, hold, keep_where
+from sagewing.filters.guards import all_finite, every, hold, keep_where
 from sagewing.shapes import Arrived, Covariances, Gains, Innovations, Jacobians, Measurements
 
 Matrix = Float[Array, "..."]
@@ -191,20 +191,35 @@ class Gain(NamedTuple):
     kept: Arrived
 
 
-def _gain(
-    P: Covariances, H: Jacobians, R: Innovations, nu: Measurements | None
-) -> tuple[Gain, Any]:
-    eps, n_x, n_z = jnp.finfo(P.dtype).eps, *P.shape[:2]
-    HP = matmul(H, P)
-    HPH = matmul(HP, transpose(H))
-    variances = diagonal(HPH) + diagonal(R)
-    # Below the rounding of S a variance of R is lost, and S is singular where sensors repeat
-    more = jnp.maximum((8.0 + 4.0 * n_z) * eps * variances - diagonal(R), 0.0)
+def _innovation_covariance(
+    HPH: Innovations, R: Innovations, nu: Measurements | None
+) -> tuple[Innovations, Arrived]:
+    """S = H P H^T + R, with more on the diagonal where needed, and the plausible channels."""
+    S, n_z = HPH + R, len(R)
+    variances = diagonal(S)
+    # R must stand out of the rounding of S, or S is singular where sensors repeat. No eigenvalue
+    # of R is below R_ii - sum |R_ij| (Gershgorin).
+    rounding = (8.0 + 4.0 * n_z) * jnp.finfo(S.dtype).eps * variances
+    smallest = 2.0 * diagonal(R) - sum(jnp.abs(R[:, j]) for j in range(n_z))
     plausible = jnp.ones_like(R[0], bool)
     if nu is not None:
         plausible = nu**2 <= IMPLAUSIBLE**2 * variances
-        more = jnp.where(plausible, more, SHUT * variances)
-    S = HPH + R + diagonal_matrix(more)
+
+    def raised(S):
+        more = jnp.clip(rounding - smallest, 0.0, rounding)
+        return S + diagonal_matrix(jnp.where(plausible, more, SHUT * variances))
+
+    good = every(plausible & (smallest >= rounding))
+    return jax.lax.cond(jnp.all(good), lambda S: S, raised, S), plausible
+
+
+def _gain(
+    P: Covariances, H: Jacobians, R: Innovations, nu: Measurements | None
+) -> tuple[Gain, Any]:
+    eps, n_x = jnp.finfo(P.dtype).eps, P.shape[0]
+    HP = matmul(H, P)
+    HPH = matmul(HP, transpose(H))
+    S, plausible = _innovation_covariance(HPH, R, nu)
     L = cholesky(S)
     L_inv = inverse_lower(L)
     W = matmul(L_inv, HP)

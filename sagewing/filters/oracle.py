@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
-from sagewing.filters.recovery import Recovering, Recovery, after_step, begin
+from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -62,7 +62,7 @@ class OracleEKF(Recovering):
 
     def plain_step(
         self, state: OracleState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[OracleState, Estimate]:
+    ) -> tuple[OracleState, Estimate, Verdict]:
         """One prediction and one correction with the noise of this step."""
         q, r = self.q[state.k], self.r[state.k]
         x_pred, _, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
@@ -73,9 +73,11 @@ class OracleEKF(Recovering):
         nu = jnp.where(kept, nu, 0.0)
         x, P, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
         nis, loglik = consistency(whiten(L, nu), L, arrived & kept)
-        recovery, ok = after_step(state.recovery, dt, arrived, kept, predicted & corrected)
-        said = Estimate(x, P, q, r, None, nis, loglik, ok, recovery.restarts, trace=None)
-        return OracleState(x, P, state.k + 1, recovery), said
+        verdict = Verdict(arrived, kept, predicted & corrected)
+        recovery = state.recovery.after_step(dt)
+        counts = (verdict.ok, recovery.restarts)
+        said = Estimate(x, P, q, r, None, nis, loglik, *counts, trace=None)
+        return OracleState(x, P, state.k + 1, recovery), said, verdict
 
     def restarted(self, state: OracleState, x: States, P: Covariances) -> OracleState:
         """It goes on counting steps."""

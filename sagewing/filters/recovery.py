@@ -1,10 +1,13 @@
 """How a filter that was led astray finds its way back.
 
 A step refuses what cannot be true: a measurement that is not plausible under S, a prediction that
-is not finite, a dt that is far beyond all before it. It also counts how often that happened in a
-row (`Recovery`). Between two steps `recover` acts on these counts. A channel that stays implausible
-widens P until it is plausible again, because then the filter is what is wrong. A filter whose
-arithmetic keeps failing starts anew from the last state that was known to be good.
+is not finite, a dt that is far beyond all before it. What it refused is its `Verdict`. Between two
+steps `recover` acts on that. A channel that stays implausible widens P until it is plausible again,
+because then the filter is what is wrong. A filter whose arithmetic keeps failing starts anew from
+the last state that was known to be good.
+
+While all is well a step costs one count and one comparison more; `recover` is called after a step
+that was not, and every `PERIOD` steps to note the state.
 """
 
 from abc import abstractmethod
@@ -14,88 +17,104 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from sagewing.filters.guards import every, some
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.shapes import Arrived, Covariances, Flags, Inputs, Measurements, States, Steps, Values
 
 # So many failures in a row, or refused measurements of a channel, are borne.
 PATIENCE = 5.0
-# After these P is widened at every step, so that its deviations double, this often at most.
+# After these P is widened at every refusal, so that its deviations double, this often at most.
 WIDENINGS = 64.0
 # A dt that is this many times the longest one before it is an error of the clock.
 LONGEST_RATIO = 1e4
-# A state is known to be good when so many good steps have followed it.
-GOOD_STEPS = 16.0
+# The state is noted every so many steps, and known to be good when as many good ones followed.
+PERIOD = 16.0
 # The deviations after a restart, in those of the state that it goes back to.
 RESTART_SIGMAS = 10.0
+
+
+class Verdict(NamedTuple):
+    """What came of a step.
+
+    `arrived` are the channels that were measured, `kept` those whose measurement was plausible.
+    `finite` is False where the prediction or the correction failed.
+    """
+
+    arrived: Arrived
+    kept: Arrived
+    finite: Flags
+
+    @property
+    def ok(self) -> Flags:
+        """Whether nothing failed and nothing was refused."""
+        return self.finite & every(self.kept | ~self.arrived)
 
 
 class Recovery(NamedTuple):
     """What a filter remembers of its troubles.
 
-    `refused` counts for each channel the implausible measurements in a row, `failed` the failed
-    steps in a row, `restarts` all restarts so far. `longest_dt` is the longest dt that is believed
-    (0: any). `safe_x` is the last state that is known to be good, `next_x` one that will be when
-    `good` is `GOOD_STEPS`; both have their variances. `due` is whether `recover` has anything
-    to do.
+    `steps` counts those since the state was noted, `longest_dt` the longest dt so far (0:
+    none yet), `restarts` the number of restarts. `alert` is 1 from a refusal or failure until all
+    channels and the arithmetic are well again; `refused` counts for each channel the implausible
+    measurements in a row, `failed` the failed steps in a row. `safe_x` is the last state that is
+    known to be good, `next_x` one that will be if the steps since stay `clean`; both have their
+    variances.
     """
 
+    steps: Values
+    longest_dt: Values
+    restarts: Values
+    alert: Values
+    clean: Values
     refused: Measurements
     failed: Values
-    good: Values
-    restarts: Values
-    longest_dt: Values
-    due: Flags
     safe_x: States
     safe_variances: States
     next_x: States
     next_variances: States
 
+    def after_step(self, dt: Steps) -> "Recovery":
+        """What changes with every step."""
+        longer = clock_ok(self, dt) & (dt > self.longest_dt)
+        longest = jnp.where(longer, dt, self.longest_dt)
+        return self._replace(steps=self.steps + 1.0, longest_dt=longest)
 
-def largest(dtype: Any) -> float:
-    """Beyond this neither states nor variances grow: their products would overflow."""
-    return float(jnp.finfo(dtype).max) ** 0.5
+    def due(self, ok: Flags) -> Flags:
+        """Whether there is anything to do for `recover` after a step."""
+        return ~ok | (self.alert > 0.0) | (self.steps >= PERIOD)
 
 
 def begin(x0: States, P0: Covariances, r: Measurements) -> Recovery:
     """Before the first step; the start is what one can go back to."""
-    zero, variances = jnp.zeros_like(x0[0]), diagonal(P0)
-    due = jnp.zeros_like(x0[0], bool)
-    known = (x0, variances, x0, variances)
-    return Recovery(jnp.zeros_like(r), zero, zero, zero, zero, due, *known)
+    zero = jnp.zeros_like(x0[0])
+    variances = jnp.moveaxis(jnp.diagonal(P0), -1, 0)  # outside of `jit`, too, one operation
+    return Recovery(
+        steps=zero,
+        longest_dt=zero,
+        restarts=zero,
+        alert=zero,
+        clean=jnp.ones_like(zero),
+        refused=jnp.zeros_like(r),
+        failed=zero,
+        safe_x=x0,
+        safe_variances=variances,
+        next_x=x0,
+        next_variances=variances,
+    )
 
 
 def clock_ok(recovery: Recovery, dt: Steps) -> Flags:
     """Whether a dt is no error of the clock."""
-    return (dt <= recovery.longest_dt) | (recovery.longest_dt == 0.0)
+    return (dt <= LONGEST_RATIO * recovery.longest_dt) | (recovery.longest_dt == 0.0)
 
 
-def after_step(
-    recovery: Recovery, dt: Steps, arrived: Arrived, kept: Arrived, finite: Flags
-) -> tuple[Recovery, Flags]:
-    """The counts after a step, and whether all was well with it.
-
-    `arrived` and `kept` are the channels that were measured and those that were used; `finite` is
-    False where the prediction or the correction failed.
-    """
-    refused = jnp.where(kept, 0.0, recovery.refused + 1.0)
-    refused = jnp.where(arrived, refused, recovery.refused)
-    ok = finite & jnp.all(kept | ~arrived, axis=0)
-    good = jnp.where(ok, recovery.good + 1.0, -GOOD_STEPS)
-    due = (good == 0.0) | (good >= GOOD_STEPS) | ~finite
-    recovery = recovery._replace(
-        refused=refused,
-        failed=jnp.where(finite, 0.0, recovery.failed + 1.0),
-        good=good,
-        longest_dt=jnp.where(
-            finite, jnp.maximum(recovery.longest_dt, LONGEST_RATIO * dt), recovery.longest_dt
-        ),
-        due=due | jnp.any(refused > PATIENCE, axis=0),
-    )
-    return recovery, ok
+def largest_variance(n_x: int, dtype: Any) -> float:
+    """Beyond this neither states nor variances grow: their products would overflow."""
+    return 1e-3 * float(jnp.finfo(dtype).max) ** 0.5 / n_x
 
 
 class Recovering(eqx.Module):
-    """A filter that recovers: its step is a `plain_step`, after which its state is looked after."""
+    """A filter that recovers: its step is a `plain_step`, and `recover` where that is due."""
 
     @abstractmethod
     def init(self, x0: States, P0: Covariances) -> Any:
@@ -104,51 +123,96 @@ class Recovering(eqx.Module):
     @abstractmethod
     def plain_step(
         self, state: Any, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[Any, Any]:
-        """One step, of which `after_step` keeps the counts."""
+    ) -> tuple[Any, Any, Verdict]:
+        """One step, and what came of it; the new state's `recovery` is that of `after_step`."""
 
     def step(
         self, state: Any, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[Any, Any]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        state, said = self.plain_step(state, z, u, dt, arrived)
-        return self.recovered(state), said
+        state, said, verdict = self.plain_step(state, z, u, dt, arrived)
+        return self.recovered(state, verdict), said
 
-    def recovered(self, state: Any) -> Any:
-        """`recover`, where it is due."""
-        return jax.lax.cond(
-            jnp.any(state.recovery.due), lambda s: self.recover(s), lambda s: s, state
-        )
+    def recovered(self, state: Any, verdict: Verdict) -> Any:
+        """The state after `recover`, for the records where that is due."""
+        due = state.recovery.due(verdict.ok)
 
-    def recover(self, state: Any) -> Any:
-        """Note a good state, widen or bound P, or start anew, as the counts say."""
-        counts, x, P = state.recovery, state.x, state.P
+        def recover(given: tuple[Any, Any]) -> tuple[Any, Any]:
+            old = given[0]
+            return _where(due, self.recover(old, verdict), old), jnp.zeros((), bool)
+
+        # A loop of one turn or none: unlike a branch, it copies no state that stays as it is
+        given = jax.lax.stop_gradient(state), jnp.any(due)
+        new, _ = jax.lax.while_loop(lambda given: given[1], recover, given)
+        return _followed(state, new, new.recovery.restarts == state.recovery.restarts)
+
+    def recover(self, state: Any, verdict: Verdict) -> Any:
+        """Count, note a good state, widen and bound P, or start anew."""
+        x, P, counts = state.x, state.P, _counted(state.recovery, verdict)
         variances = diagonal(P)
-        promote = counts.good >= GOOD_STEPS
-        note = promote | (counts.good == 0.0)
-        tried = (counts.refused > PATIENCE) & (counts.refused <= PATIENCE + WIDENINGS)
-        widen = (counts.failed > 0.0) | jnp.any(tried, axis=0)
-        restart = counts.failed > PATIENCE
+        refused = verdict.arrived & ~verdict.kept & (counts.refused > PATIENCE)
+        refused = refused & (counts.refused <= PATIENCE + WIDENINGS)
+        widen = (counts.failed > 0.0) | some(refused)
 
-        # Four times the variances and twice the covariances: positive definite after some of these
-        P = jnp.where(widen, 2.0 * (P + diagonal_matrix(variances)), P)
-        most = 1e-3 * largest(x.dtype) / x.shape[0]
-        shrink = jnp.sqrt(jnp.minimum(most / jnp.maximum(diagonal(P), most), 1.0))
+        most = largest_variance(x.shape[0], x.dtype)
+        shrink = jnp.sqrt(jnp.minimum(most / jnp.maximum(variances, most), 1.0))
         P = shrink[:, None] * P * shrink[None]
-        counts = counts._replace(
-            good=jnp.where(promote, 0.0, counts.good),
-            due=jnp.zeros_like(counts.due),
-            safe_x=jnp.where(promote, counts.next_x, counts.safe_x),
-            safe_variances=jnp.where(promote, counts.next_variances, counts.safe_variances),
-            next_x=jnp.where(note, x, counts.next_x),
-            next_variances=jnp.where(note, variances, counts.next_variances),
-        )
+        # Four times the variances and twice the covariances: positive definite after some of these
+        P = jnp.where(widen, 2.0 * (P + diagonal_matrix(diagonal(P))), P)
+        counts = _noted(counts, verdict.ok, x, variances)
         state = state._replace(x=jnp.clip(x, -most, most), P=P, recovery=counts)
-        P = diagonal_matrix(jnp.minimum(RESTART_SIGMAS**2 * counts.safe_variances, most))
-        counts = begin(counts.safe_x, P, counts.refused)._replace(restarts=counts.restarts + 1.0)
-        anew = self.restarted(state, counts.safe_x, P)._replace(recovery=counts)
-        return jax.tree.map(lambda a, b: jnp.where(restart, a, b), anew, state)
+
+        safe_P = diagonal_matrix(jnp.minimum(RESTART_SIGMAS**2 * counts.safe_variances, most))
+        begun = begin(counts.safe_x, safe_P, counts.refused)
+        begun = begun._replace(steps=counts.steps, restarts=counts.restarts + 1.0)
+        anew = self.restarted(state, counts.safe_x, safe_P)._replace(recovery=begun)
+        restart = counts.failed > PATIENCE
+        return _where(restart, anew, state)
 
     def restarted(self, state: Any, x: States, P: Covariances) -> Any:
         """The state of a filter that starts anew at x and P."""
         return self.init(x, P)
+
+
+def _where(flag: Flags, new: Any, old: Any) -> Any:
+    """`new` for the flagged records, `old` for the others; what is the same for both stays."""
+    return jax.tree.map(lambda a, b: b if a is b else jnp.where(flag, a, b), new, old)
+
+
+def _counted(recovery: Recovery, verdict: Verdict) -> Recovery:
+    refused = jnp.where(verdict.kept, 0.0, recovery.refused + 1.0)
+    refused = jnp.where(verdict.arrived, refused, recovery.refused)
+    failed = jnp.where(verdict.finite, 0.0, recovery.failed + 1.0)
+    alert = (failed > 0.0) | some(refused > 0.0)
+    return recovery._replace(refused=refused, failed=failed, alert=alert.astype(failed.dtype))
+
+
+def _noted(recovery: Recovery, ok: Flags, x: States, variances: States) -> Recovery:
+    """At the end of a period the state noted before is safe, if all went well since."""
+    clean = jnp.where(ok, recovery.clean, 0.0)
+    over = recovery.steps >= PERIOD
+    safe = over & (clean > 0.0)
+    return recovery._replace(
+        steps=jnp.where(over, 0.0, recovery.steps),
+        clean=jnp.where(over, ok.astype(clean.dtype), clean),
+        safe_x=jnp.where(safe, recovery.next_x, recovery.safe_x),
+        safe_variances=jnp.where(safe, recovery.next_variances, recovery.safe_variances),
+        next_x=jnp.where(over, x, recovery.next_x),
+        next_variances=jnp.where(over, variances, recovery.next_variances),
+    )
+
+
+@jax.custom_vjp
+def _followed(state: Any, recovered: Any, went_on: Flags) -> Any:
+    """The recovered state; derivatives pass by `recover`, and end where a filter started anew."""
+    return recovered
+
+
+def _followed_backward(went_on: Flags, bar: Any) -> tuple[Any, None, None]:
+    def ended(b: Any) -> Any:
+        return b if b.dtype == jax.dtypes.float0 else jnp.where(went_on, b, 0.0)
+
+    return jax.tree.map(ended, bar), None, None
+
+
+_followed.defvjp(lambda state, recovered, went_on: (recovered, went_on), _followed_backward)

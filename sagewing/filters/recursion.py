@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.guards import all_finite, finite_derivative, hold, keep_where
+from sagewing.filters.guards import finite_derivative, hold, keep_where, valid
 from sagewing.filters.kernels import (
     diagonal,
     diagonal_matrix,
@@ -22,7 +22,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.lifting import jacobian, per_sample
-from sagewing.filters.recovery import Recovering, Recovery, after_step, begin, clock_ok
+from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin, clock_ok
 from sagewing.filters.rules import Around, Attenuation, Rule, Seen
 from sagewing.models import Model
 from sagewing.shapes import (
@@ -85,12 +85,12 @@ class Estimate(NamedTuple):
 def predict(
     model: Model, recovery: Recovery, x: States, P: Covariances, u: Inputs, dt: Steps
 ) -> tuple[States, Covariances, Covariances, Flags]:
-    """f(x), F, F P F^T, and where they are finite; elsewhere the estimate stays as it is."""
+    """f(x), F, F P F^T, and where they are valid; elsewhere the estimate stays as it is."""
     F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
     x_pred = per_sample(model.transition, x, u, dt)
     F, x_pred = hold((F, x_pred))
     FPF = propagate(F, P, model.constants)
-    ok = all_finite(x_pred, diagonal(FPF)) & clock_ok(recovery, dt)
+    ok = valid(x_pred, diagonal(FPF)) & clock_ok(recovery, dt)
     x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
     return x_pred, F, FPF, ok
 
@@ -116,7 +116,7 @@ def innovate(
 def correct(
     model: Model, x_pred: States, P_pred: Covariances, step: States, P: Covariances
 ) -> tuple[States, Covariances, Flags]:
-    """x_pred + step with its P, and where they are finite; elsewhere the prediction stands.
+    """x_pred + step with its P, and where they are valid; elsewhere the prediction stands.
 
     `normalize` is a function of the state like any other, and P follows it: what a quaternion's
     length was uncertain by would otherwise stay in P, grow with every Q, and turn into attitude
@@ -126,8 +126,7 @@ def correct(
     first, last, _ = model.normalized.indices(len(x))
     if first < last:
         P = project(_normalizing(model, x_pred + step), P, first)
-    variances = diagonal(P)
-    ok = all_finite(x, variances) & jnp.all(variances >= 0.0, axis=0)
+    ok = valid(x, diagonal(P))
     x, P = keep_where(ok, (x, P), (x_pred, P_pred))
     return x, P, ok
 
@@ -146,7 +145,8 @@ def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[
     """The normalised innovation squared and the log-likelihood of the channels that arrived."""
     none = jnp.zeros_like(white[0])
     nis = sum(white**2, none)
-    return nis, -0.5 * sum(white**2 + arrived * (2.0 * jnp.log(diagonal(L)) + LOG_2PI), none)
+    normalizer = jnp.where(arrived, 2.0 * jnp.log(diagonal(L)) + LOG_2PI, 0.0)
+    return nis, -0.5 * sum(white**2 + normalizer, none)
 
 
 def of_arrived(R: Innovations, arrived: Arrived) -> Innovations:
@@ -206,7 +206,7 @@ class AdaptiveFilter(Recovering):
 
     def plain_step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[FilterState, Estimate]:
+    ) -> tuple[FilterState, Estimate, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
         x, P, q, r = finite_derivative(state[:4])
         r0, r, mode = self._nominal(state, r, u)
@@ -261,13 +261,15 @@ class AdaptiveFilter(Recovering):
         q_kept = q_next if adapts is None else jnp.where(adapts, q_next, q_before)
 
         nis, loglik = consistency(white, L, arrived)
-        recovery, ok = after_step(state.recovery, dt, measured, kept, predicted & corrected)
+        verdict = Verdict(measured, kept, predicted & corrected)
+        recovery = state.recovery.after_step(dt)
         state = FilterState(x_post, P_next, q_kept, r_next, memory, recovery, mode)
         adapted = (q_next, r_next, _joined(d, q, r, arrived))
         if q_next is q and r_next is r:
             adapted = (None, None if mode is None else r, None)
-        said = Estimate(x_post, P_next, *adapted, nis, loglik, ok, recovery.restarts, trace)
-        return state, said
+        counts = (verdict.ok, recovery.restarts)
+        said = Estimate(x_post, P_next, *adapted, nis, loglik, *counts, trace)
+        return state, said, verdict
 
     def coast(self, state: FilterState, u: Inputs, dt: Steps) -> FilterState:
         """A step between two measurements: x and P go on, and the rule is not asked.
@@ -279,9 +281,9 @@ class AdaptiveFilter(Recovering):
         P = P + self._Q(state.q)
         x, P, corrected = correct(self.model, x, P, jnp.zeros_like(x), P)
         nothing = jnp.zeros_like(state.r, bool)
-        finite = predicted & corrected
-        recovery, _ = after_step(state.recovery, dt, nothing, nothing, finite)
-        return self.recovered(state._replace(x=x, P=P, recovery=recovery))
+        verdict = Verdict(nothing, nothing, predicted & corrected)
+        state = state._replace(x=x, P=P, recovery=state.recovery.after_step(dt))
+        return self.recovered(state, verdict)
 
     def _nominal(
         self, state: FilterState, r: Measurements, u: Inputs

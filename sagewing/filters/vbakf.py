@@ -11,7 +11,7 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.kernels import diagonal, diagonal_matrix, gain, matvec, propagate, whiten
 from sagewing.filters.nominal import NominalNoise
-from sagewing.filters.recovery import Recovery, after_step, begin
+from sagewing.filters.recovery import Recovery, Verdict, begin
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -60,7 +60,7 @@ class VariationalFilter(NominalNoise):
 
     def plain_step(
         self, state: VBState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[VBState, Estimate]:
+    ) -> tuple[VBState, Estimate, Verdict]:
         """One prediction, and a correction in which x, P and R settle together."""
         n_z, tau = self.n_z, self.tau
         x_pred, _, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
@@ -98,13 +98,13 @@ class VariationalFilter(NominalNoise):
         moved = refined & corrected & jnp.any(used, axis=0)
         x, P = jnp.where(moved, x, x_pred), jnp.where(moved, P, P_pred)
         dof, U = jnp.where(moved, dof + 1.0, state.u), jnp.where(moved, U, state.U)
-        finite = predicted & refined & corrected
-        recovery, ok = after_step(state.recovery, dt, arrived, kept, finite)
+        verdict = Verdict(arrived, kept, predicted & refined & corrected)
+        recovery = state.recovery.after_step(dt)
         state = VBState(x, P, dof, U, recovery)
         nis, loglik = consistency(white, first.L, used)
         r = diagonal(U) / (dof - n_z - 1.0)
-        counts = (ok, recovery.restarts)
-        return state, Estimate(x, P, None, r, None, nis, loglik, *counts, trace=None)
+        counts = (verdict.ok, recovery.restarts)
+        return state, Estimate(x, P, None, r, None, nis, loglik, *counts, trace=None), verdict
 
 
 def VBAKF(
