@@ -13,8 +13,7 @@ from sagewing.filters.rules import Attenuation, Frozen
 
 STEPS = 10_000
 OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik")
-# One that a filter believes, one too far off to count, and one that overflows when anything is
-# added to it.
+# Far off, so far that the square of its square overflows, and so far that any sum with it does.
 OUTLIERS = (1e9, 1e12, 3e38)
 
 MODELS = {
@@ -83,14 +82,14 @@ def test_nothing_but_numbers_leaves_a_filter(system, shape, name):
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_ok_is_false_where_an_outlier_was_too_far_off_to_count_and_nowhere_else(name):
+def test_ok_is_false_at_an_outlier_and_nowhere_else(name):
     model, x0, Q0, R0 = MODELS["constant velocity"]
     filt, P0 = FILTERS[name](model, Q0, R0), 0.1 * np.eye(4)
     for outlier in OUTLIERS:
         z, mask = bad_sensor((STEPS,), outlier)
-        too_far = (mask[:, None] & (np.abs(z) == outlier)).any(axis=1) & (outlier > 1e11)
+        wild = (mask[:, None] & (np.abs(z) == outlier)).any(axis=1)
         result = sw.run(filt, x0, P0, z, mask=mask)
-        np.testing.assert_array_equal(np.asarray(result.ok), ~too_far)
+        np.testing.assert_array_equal(np.asarray(result.ok), ~wild)
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -123,10 +122,10 @@ class LosesItself(sw.models.ConstantVelocity):
 
 
 def test_a_correction_that_fails_is_a_prediction():
-    z, P0 = np.ones((5, 2)), 0.1 * np.eye(4)
+    z, P0 = np.ones((1, 2)), 0.1 * np.eye(4)
     failed, predicted = (
         sw.run(sw.EKF(model, [0.1] * 4, [1.0] * 2), np.ones(4), P0, z, mask=mask)
-        for model, mask in ((LosesItself(), None), (sw.models.ConstantVelocity(), np.zeros(5)))
+        for model, mask in ((LosesItself(), None), (sw.models.ConstantVelocity(), np.zeros(1)))
     )
     assert not np.any(failed.ok)
     np.testing.assert_array_equal(failed.x, predicted.x)

@@ -136,13 +136,14 @@ class Recovering(eqx.Module):
     def recovered(self, state: Any, verdict: Verdict) -> Any:
         """The state after `recover`, for the records where that is due."""
         due = state.recovery.due(verdict.ok)
+        constant, given = _without_derivatives((self, state))
 
         def recover(given: tuple[Any, Any]) -> tuple[Any, Any]:
             old = given[0]
-            return _where(due, self.recover(old, verdict), old), jnp.zeros((), bool)
+            return _where(due, constant.recover(old, verdict), old), jnp.zeros((), bool)
 
         # A loop of one turn or none: unlike a branch, it copies no state that stays as it is
-        given = jax.lax.stop_gradient(state), jnp.any(due)
+        given = given, jnp.any(due)
         new, _ = jax.lax.while_loop(lambda given: given[1], recover, given)
         return _followed(state, new, new.recovery.restarts == state.recovery.restarts)
 
@@ -200,6 +201,11 @@ def _noted(recovery: Recovery, ok: Flags, x: States, variances: States) -> Recov
         next_x=jnp.where(over, x, recovery.next_x),
         next_variances=jnp.where(over, variances, recovery.next_variances),
     )
+
+
+def _without_derivatives(tree: Any) -> Any:
+    real, others = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(jax.lax.stop_gradient(real), others)
 
 
 @jax.custom_vjp
