@@ -247,7 +247,19 @@ FIRST = "encoder.layers.0.W"
         (lambda w: w.update({FIRST: w[FIRST].astype(np.int32)}), FIRST),
         (lambda w: w.update({FIRST: w[FIRST] > 0}), FIRST),
     ],
-    ids=["missing", "extra", "transposed", "3-d", "NaN", "inf", "huge", "3e38", "complex", "int", "bool"],
+    ids=[
+        "missing",
+        "extra",
+        "transposed",
+        "3-d",
+        "NaN",
+        "inf",
+        "huge",
+        "3e38",
+        "complex",
+        "int",
+        "bool",
+    ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(folder, change, about):
     weights = load((folder / WEIGHTS).read_bytes())
