@@ -1,8 +1,9 @@
 """A filter's C, called from Python: the library, and one record that is fed step by step."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +16,7 @@ from sagewing.deploy.header import declarations
 from sagewing.deploy.lanes import lanes
 from sagewing.deploy.program import Field
 from sagewing.deploy.refusal import NotInC
+from sagewing.errors import InputError
 from sagewing.filters.recursion import Estimate
 
 
@@ -68,20 +70,52 @@ class CompiledFilter:
 
 
 def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> CompiledFilter:
-    """The compiled filter, for one record or for many; equal filters of a process share one."""
-    arrays, static = eqx.partition(filt, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in leaves)
-    return _shared(static, structure, numbers, n_u, real, many)
+    """The compiled filter, for one record or for many; equal filters of a process share one.
+
+    Whatever keeps it from being built or loaded is a `NotInC`: a full disk, a cache that cannot be
+    written or executed, a compiler that fails, a model that cannot be a key of a table.
+    """
+    try:
+        arrays, rest = separated(filt)
+        numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in arrays)
+        return _shared(rest, numbers, n_u, real, many)
+    except InputError:  # what the model does wrong is wrong for JAX, too
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise NotInC(f"The filter could not be built or loaded. {why}") from error
 
 
 @lru_cache(maxsize=64)
 def _shared(
-    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
+    rest: "Rest", numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
 ) -> CompiledFilter:
-    leaves = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
-    filt = eqx.combine(jax.tree.unflatten(structure, leaves), static)
-    return CompiledFilter(filt, n_u, real, many=many)
+    arrays = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
+    return CompiledFilter(together(arrays, rest), n_u, real, many=many)
+
+
+class Rest(NamedTuple):
+    """What a filter is besides its arrays, as a key of a table: a module with a list is none."""
+
+    leaves: tuple[Any, ...]
+    where: tuple[int, ...]  # the arrays stand among all leaves
+    structure: Any
+
+
+def separated(filt: Any) -> tuple[tuple[Any, ...], Rest]:
+    """The arrays of a filter, and the rest of it."""
+    leaves, structure = jax.tree.flatten(filt)
+    where = tuple(i for i, leaf in enumerate(leaves) if eqx.is_array(leaf))
+    others = tuple(leaf for leaf in leaves if not eqx.is_array(leaf))
+    return tuple(leaves[i] for i in where), Rest(others, where, structure)
+
+
+def together(arrays: Sequence[Any], rest: Rest) -> Any:
+    """The filter again."""
+    given, others = dict(zip(rest.where, arrays, strict=True)), iter(rest.leaves)
+    total = len(rest.where) + len(rest.leaves)
+    leaves = [given[i] if i in given else next(others) for i in range(total)]
+    return jax.tree.unflatten(rest.structure, leaves)
 
 
 class Record:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 from numpy import ndarray
 
-from sagewing.deploy.compiled import Record, compiled
+from sagewing.deploy.compiled import Record, Rest, compiled, separated, together
 from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
@@ -104,10 +103,12 @@ class _Jitted:
     """The same by JAX, where there is no C."""
 
     def __init__(self, filt: Any, state: Any):
-        arrays, static = eqx.partition(filt, eqx.is_array)
         # A plain tuple of arrays crosses into the compiled program much faster than a module does.
-        leaves, structure = jax.tree.flatten(arrays)
-        self._arrays, self._step = tuple(leaves), _jitted(static, structure)
+        self._arrays, rest = separated(filt)
+        try:
+            self._step = _jitted(rest)
+        except (TypeError, ValueError):  # a field that cannot be compared: a program of its own
+            self._step = _jitted.__wrapped__(rest)
         self.state, self.estimate = state, None
 
     def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[Any, Any]:
@@ -123,12 +124,12 @@ class _Jitted:
 
 
 @lru_cache(maxsize=64)
-def _jitted(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]]:
+def _jitted(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
     """The jitted step of all filters that differ in their numbers only."""
 
     @jax.jit
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        filt = eqx.combine(jax.tree.unflatten(structure, arrays), static)
+        filt = together(arrays, rest)
         checks.model_shapes(filt.model, filt.n_x, filt.n_z, u, dt)
         state, estimate = filt.step(state, z, u, dt, arrived)
         return state, complete(filt, estimate._replace(trace=None), ())
