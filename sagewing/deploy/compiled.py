@@ -1,9 +1,8 @@
 """A filter's C, called from Python: the library, and one record that is fed step by step."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,6 +16,7 @@ from sagewing.deploy.lanes import lanes
 from sagewing.deploy.program import Field
 from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
+from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.recursion import Estimate
 
 
@@ -88,34 +88,10 @@ def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> Comp
 
 @lru_cache(maxsize=64)
 def _shared(
-    rest: "Rest", numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
+    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
 ) -> CompiledFilter:
     arrays = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
     return CompiledFilter(together(arrays, rest), n_u, real, many=many)
-
-
-class Rest(NamedTuple):
-    """What a filter is besides its arrays, as a key of a table: a module with a list is none."""
-
-    leaves: tuple[Any, ...]
-    where: tuple[int, ...]  # the arrays stand among all leaves
-    structure: Any
-
-
-def separated(filt: Any) -> tuple[tuple[Any, ...], Rest]:
-    """The arrays of a filter, and the rest of it."""
-    leaves, structure = jax.tree.flatten(filt)
-    where = tuple(i for i, leaf in enumerate(leaves) if eqx.is_array(leaf))
-    others = tuple(leaf for leaf in leaves if not eqx.is_array(leaf))
-    return tuple(leaves[i] for i in where), Rest(others, where, structure)
-
-
-def together(arrays: Sequence[Any], rest: Rest) -> Any:
-    """The filter again."""
-    given, others = dict(zip(rest.where, arrays, strict=True)), iter(rest.leaves)
-    total = len(rest.where) + len(rest.leaves)
-    leaves = [given[i] if i in given else next(others) for i in range(total)]
-    return jax.tree.unflatten(rest.structure, leaves)
 
 
 class Record:
