@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing.caches import private
 from sagewing.deploy import compiled as compiled_module
 from sagewing.deploy import online as online_module
 from sagewing.deploy.c99 import source
-from sagewing.caches import private
 from sagewing.deploy.cache import library
 
 X0, P0 = np.array([-8.0, -6.0, 25.0]), np.eye(3)

@@ -151,7 +151,7 @@ def test_a_name_in_a_policy_is_never_imported(of_a_stranger, tmp_path):
     file = tmp_path / "n.py"
     for name in (f"{file}:Pendulum", f"{file}:X", "n:Pendulum", "os:system", "", ":", None, [], 3):
         folder, trace = of_a_stranger({"domain": name})
-        with pytest.raises(sw.InputError, match="domain.*--model"):
+        with pytest.raises(sw.InputError, match=r"domain.*--model"):
             Export(policy=str(folder), q=(0.1,), r=(0.1,), out=tmp_path / "c")()
         assert not trace.exists()
     # The file was a live one: typed by the user it is run

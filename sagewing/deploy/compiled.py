@@ -4,7 +4,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np

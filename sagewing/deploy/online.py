@@ -33,7 +33,9 @@ class Online:
     """A filter that is fed by hand; it gives the numbers that `run` gives.
 
     Threads may share it: their steps are done one after the other. A pickled or copied one goes on
-    by itself from the same state. The first step compiles it: to C with `backend="c"`, by JAX with "jax"; "auto" takes C where
+    by itself from the same state.
+
+    The first step compiles it: to C with `backend="c"`, by JAX with "jax"; "auto" takes C where
     there is a compiler for it. The C is that of the filter's own numbers; for JAX all filters that
     differ in numbers only are one program.
 
@@ -52,7 +54,7 @@ class Online:
         self._n_u = 0
         self._turns = [TURN]
 
-    def _wait(self) -> object:
+    def _wait(self) -> str:
         """The turn, when another thread's step is done."""
         while True:
             time.sleep(WAIT)

@@ -14,7 +14,7 @@ from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.recursion import Estimate
 from sagewing.shapes import Numbers
 
-# A filter keeps the programs of so many sizes of records, those used last: each takes 10 MB or more.
+# A filter keeps the programs of so many sizes of records, those used last: each takes 10 MB.
 SIZES = 16
 
 

@@ -142,8 +142,8 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise InputError(f'{path}: "provenance" must be a JSON object.')
     if version == VERSION or SEAL in card or folder.parent == SHIPPED:
         seal = card.get(SEAL)
-        whole = isinstance(seal, dict) and seal.keys() == {"weights", "card"}
-        if not whole or seal["card"] != _digest(card):
+        seal = seal if isinstance(seal, dict) and seal.keys() == {"weights", "card"} else None
+        if seal is None or seal["card"] != _digest(card):
             raise InputError(
                 f'{path} is damaged or was edited: its "{SEAL}" is not that of its content. Copy '
                 f'it again; after an edit of your own, remove "{SEAL}" and set "version" to '
