@@ -13,7 +13,7 @@ from sagewing.bench.store import Finished, Outcome, open_store
 from sagewing.train import checkpoint
 
 KEYS = [f"{i:064d}" for i in range(6)]
-FLIPS = 300
+FLIPS = 100
 
 
 def flipped(content: bytes, rng: np.random.Generator) -> bytes:

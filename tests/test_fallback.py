@@ -125,13 +125,13 @@ def test_a_cache_from_which_nothing_may_be_executed(monkeypatch):
     falls_back("failed to map segment")
 
 
-@pytest.mark.parametrize("home", ["/nonexistent/home", "relative"])
-def test_without_a_home_there_is_no_cache(monkeypatch, home):
+@pytest.mark.parametrize("home", ["absent", "relative"])
+def test_without_a_home_there_is_no_cache(tmp_path, monkeypatch, home):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("HOME", str(tmp_path / home) if home == "absent" else home)
     falls_back("no home folder")
-    assert not Path("/nonexistent").exists()
-    assert not Path("relative").exists()
+    assert not (tmp_path / home).exists()
 
 
 class Listed(Still):
