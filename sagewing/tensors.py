@@ -1,5 +1,6 @@
 """The arrays of a pytree as a safetensors file, and back. Nothing in such a file is executed."""
 
+import json
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,8 +11,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from sagewing.errors import InputError
+from sagewing.files import read_regular, sha256
 
 T = TypeVar("T")
+DIGEST = "sha256"  # in a file's metadata: that of the file without metadata
 
 
 def named_arrays(tree: Any) -> dict[str, Any]:
@@ -22,17 +25,40 @@ def named_arrays(tree: Any) -> dict[str, Any]:
 
 def to_bytes(tree: Any) -> bytes:
     """The file that `from_file` reads."""
-    return save({name: np.asarray(array) for name, array in named_arrays(tree).items()})
+    return save(_of_numpy(tree))
 
 
-def from_file(path: Path, skeleton: T) -> T:
-    """The arrays in a file, in the form of `skeleton`; anything else is refused with the reason."""
+def to_sealed_bytes(tree: Any) -> bytes:
+    """The same with its own digest in it, for a file that stands alone."""
+    arrays = _of_numpy(tree)
+    return save(arrays, {DIGEST: sha256(save(arrays))})
+
+
+def _of_numpy(tree: Any) -> dict[str, np.ndarray]:
+    return {name: np.asarray(array) for name, array in named_arrays(tree).items()}
+
+
+def from_file(path: Path, skeleton: T, digest: str | None = None, *, sealed: bool = False) -> T:
+    """The arrays in a file, in the form of `skeleton`; anything else is refused with the reason.
+
+    The file must have the SHA-256 `digest`, if one is given. A `sealed` one has its own in it.
+    """
+    content = _content(path, skeleton)
+    if digest is not None and sha256(content) != digest:
+        raise InputError(
+            f"{path} is damaged: its SHA-256 is not the one that was noted when it was written. "
+            "Copy it again from where it comes from."
+        )
     try:
-        found = load(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path}.") from None
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        found = load(content)
+        said = _metadata(content).get(DIGEST) if sealed else None
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a readable safetensors file: {error}.") from None
+    if sealed and said != sha256(save(found)):
+        raise InputError(
+            f"{path} is damaged, or of an earlier version: the SHA-256 in it is not that of its "
+            "numbers. Take a copy of it, or begin anew."
+        )
     expected = named_arrays(skeleton)
     for name in sorted(expected.keys() ^ found.keys()):
         what = "lacks the" if name in expected else "has a foreign"
@@ -47,3 +73,21 @@ def from_file(path: Path, skeleton: T) -> T:
     with np.errstate(over="ignore"):
         leaves = [jnp.asarray(found[name], leaf.dtype) for name, leaf in expected.items()]
     return jax.tree.unflatten(jax.tree.structure(skeleton), leaves)
+
+
+def _content(path: Path, skeleton: Any) -> bytes:
+    arrays = named_arrays(skeleton)
+    # In double precision, and with what the header says of each
+    most = sum(8 * leaf.size + 1024 + len(name) for name, leaf in arrays.items()) + 65536
+    try:
+        return read_regular(path, most)
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _metadata(content: bytes) -> dict[str, Any]:
+    """The metadata of a safetensors file that `load` has read: it begins with a header in JSON."""
+    size = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + size]).get("__metadata__", {})

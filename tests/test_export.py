@@ -12,6 +12,7 @@ from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
 from sagewing.deploy.arm import on_cortex_m7
 from sagewing.deploy.c99 import source
+from sagewing.deploy.notice import comment
 from sagewing.deploy.package import FILES
 from sagewing.deploy.systems import built, drawn, known
 
@@ -130,6 +131,71 @@ def test_errors_say_what_is_wrong(tmp_path, given, words):
     with pytest.raises(sw.InputError, match=words):
         Export(out=tmp_path / "c", **given)()
     assert not (tmp_path / "c").exists()
+
+
+@pytest.fixture
+def of_a_stranger(tmp_path):
+    """A policy folder, and a Python file in it that leaves a trace when it is run."""
+
+    def made(training, **more):
+        folder = tmp_path / "stranger"
+        sw.Policy.pretrained("chaos").save(folder, {"training": training, **more}, overwrite=True)
+        trace = tmp_path / "executed"
+        (tmp_path / "n.py").write_text(f"import os; os.mkdir({str(trace)!r})\n{OWN}")
+        return folder, trace
+
+    return made
+
+
+def test_a_name_in_a_policy_is_never_imported(of_a_stranger, tmp_path):
+    file = tmp_path / "n.py"
+    for name in (f"{file}:Pendulum", f"{file}:X", "n:Pendulum", "os:system", "", ":", None, [], 3):
+        folder, trace = of_a_stranger({"domain": name})
+        with pytest.raises(sw.InputError, match=r"domain.*--model"):
+            Export(policy=str(folder), q=(0.1,), r=(0.1,), out=tmp_path / "c")()
+        assert not trace.exists()
+    # The file was a live one: typed by the user it is run
+    noise = {"q": (1e-4, 1e-3), "r": (0.01,), "inputs": 1}
+    out = tmp_path / "c"
+    Export(policy="none", model=f"{file}:Pendulum", filter="ekf", out=out, **noise)()
+    assert trace.exists()
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        "lorenz",
+        ["lorenz"],
+        {"domain": "lorenz", "filter": "os:system"},
+        {"domain": "lorenz", "filter": ["ndr"]},
+        {"domain": "flight", "vehicle": "x"},
+        {"domain": "flight", "vehicle": {"mass": "x"}},
+        {"domain": "flight", "vehicle": dict.fromkeys(sw.models.QDRONE._fields, "1.0")},
+        {"domain": "flight", "vehicle": sw.models.QDRONE._replace(mass=-1.0)._asdict()},
+    ],
+    ids=str,
+)
+def test_a_damaged_provenance_is_refused_and_not_run(of_a_stranger, tmp_path, training):
+    folder, _ = of_a_stranger(training)
+    with pytest.raises(sw.InputError):
+        Export(policy=str(folder), out=tmp_path / "c")()
+
+
+def test_no_text_of_a_policy_or_a_model_breaks_the_comments_of_the_C(of_a_stranger, tmp_path):
+    nasty = "out/*/x */ #error x /*/ **// ??/\n\\\n\u202e\x00"
+    folder, _ = of_a_stranger({"domain": "lorenz", "protocol": nasty}, **{nasty: nasty})
+    Export(policy=str(folder), filter="ndr", out=tmp_path / "c")()
+    make(tmp_path / "c", "check", "CFLAGS=-O0")
+    body = comment(nasty).removeprefix("/*").removesuffix("*/")
+    assert "*/" not in body
+    assert "/*" not in body
+
+
+def test_an_export_over_a_symbolic_link_is_refused(exported, tmp_path):
+    (tmp_path / "link").symlink_to(exported)
+    with pytest.raises(sw.InputError, match="symbolic link"):
+        Export(policy="none", model="lorenz", filter="ekf", out=tmp_path / "link", force=True)()
+    assert (exported / "README.md").exists()
 
 
 def test_nothing_that_was_there_is_lost(exported, tmp_path):

@@ -1,8 +1,10 @@
 """A policy on disk: what comes back, what is refused, and what is never done."""
 
 import json
+import os
 import pickle
 import re
+import time
 from pathlib import Path
 
 import jax
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 import sagewing as sw
+from sagewing import files
 from sagewing.policy import storage
+from sagewing.policy.network import Network
 
 WEIGHTS, CARD = "weights.safetensors", "policy.json"
 # "raw" has as many features as the default "whitened": a file that forgets to say so must not load.
@@ -23,7 +27,7 @@ LAYERS = {"encoder": (4,), "context": (4,), "head": (4,), "decoder": (4,)}
 PROVENANCE = {"trained on": "Lorenz", "seed": 3, "commit": "abc"}
 
 
-pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it", "hardly_optimised")
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +46,19 @@ def good(policy, tmp_path_factory):
 
 @pytest.fixture
 def folder(good, tmp_path):
-    """A copy of it to damage."""
+    """A copy of it to damage, without digests: these would be all that is ever found wrong."""
     copy = tmp_path / "policy"
     copy.mkdir()
-    for name in (WEIGHTS, CARD):
-        (copy / name).write_bytes((good / name).read_bytes())
+    (copy / WEIGHTS).write_bytes((good / WEIGHTS).read_bytes())
+    (copy / CARD).write_text(json.dumps(unsealed(good)))
     return copy
+
+
+def unsealed(folder):
+    """The card of a folder as versions without digests wrote it."""
+    card = json.loads((folder / CARD).read_text())
+    del card["sha256"]
+    return card | {"version": 1}
 
 
 def refuses(path):
@@ -153,7 +164,7 @@ def test_a_save_that_fails_leaves_the_old_policy_and_no_litter(policy, folder, m
     def full_disk(path, content):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(storage, "write_atomically", full_disk)
+    monkeypatch.setattr(files, "write_atomically", full_disk)
     with pytest.raises(OSError, match="No space"):
         policy.save(folder, overwrite=True)
     identical(sw.Policy.load(folder), policy)
@@ -231,11 +242,24 @@ FIRST = "encoder.layers.0.W"
         (lambda w: w.update({FIRST: w[FIRST] * np.nan}), FIRST),
         (lambda w: w.update({FIRST: w[FIRST] + np.inf}), FIRST),
         (lambda w: w.update({FIRST: np.full(w[FIRST].shape, 1e300)}), FIRST),
+        (lambda w: w.update({FIRST: np.full_like(w[FIRST], 3e38)}), FIRST),
         (lambda w: w.update({FIRST: w[FIRST].astype(np.complex64)}), FIRST),
         (lambda w: w.update({FIRST: w[FIRST].astype(np.int32)}), FIRST),
         (lambda w: w.update({FIRST: w[FIRST] > 0}), FIRST),
     ],
-    ids=["missing", "extra", "transposed", "3-d", "NaN", "inf", "huge", "complex", "int", "bool"],
+    ids=[
+        "missing",
+        "extra",
+        "transposed",
+        "3-d",
+        "NaN",
+        "inf",
+        "huge",
+        "3e38",
+        "complex",
+        "int",
+        "bool",
+    ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(folder, change, about):
     weights = load((folder / WEIGHTS).read_bytes())
@@ -250,9 +274,14 @@ def test_weights_that_do_not_fit_are_refused_by_name(folder, change, about):
     [
         ("format", "another-policy"),
         ("format", None),
-        ("version", 2),
+        ("version", 3),
         ("version", "1"),
         ("version", True),
+        ("kind", []),
+        ("kind", {}),
+        ("kind", None),
+        ("kind", "lambda"),
+        ("provenance", []),
         ("architecture", []),
         ("architecture", None),
         ("architecture", {}),
@@ -398,9 +427,9 @@ def bench(tmp_path_factory):
     header=st.booleans(),
 )
 def test_flipped_bytes_load_or_are_refused(good, bench, name, flips, header):
-    for intact in (WEIGHTS, CARD):
-        (bench / intact).write_bytes((good / intact).read_bytes())
-    content = bytearray((good / name).read_bytes())
+    (bench / WEIGHTS).write_bytes((good / WEIGHTS).read_bytes())
+    (bench / CARD).write_text(json.dumps(unsealed(good)))
+    content = bytearray((bench / name).read_bytes())
     # Most of a weights file is numbers; its first bytes are where the structure is.
     size = min(len(content), 1600) if header else len(content)
     for where, change in flips:
@@ -414,3 +443,145 @@ def test_flipped_bytes_load_or_are_refused(good, bench, name, flips, header):
         assert str(bench) in refusal
     else:
         assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(loaded))
+
+
+def test_one_flipped_bit_anywhere_in_a_saved_policy_is_refused(good, bench):
+    rng = np.random.default_rng(0)
+    for name, other in ((WEIGHTS, CARD), (CARD, WEIGHTS)):
+        (bench / other).write_bytes((good / other).read_bytes())
+        content = (good / name).read_bytes()
+        meaning = (good / CARD).read_text() if name == CARD else None
+        for where in rng.integers(0, len(content), 150):
+            flipped = bytearray(content)
+            flipped[where] ^= 1 << int(rng.integers(8))
+            if meaning is not None and _same_json(bytes(flipped), meaning):
+                continue  # a space that became a tab
+            (bench / name).write_bytes(flipped)
+            with refuses(bench / name):
+                sw.Policy.load(bench)
+
+
+def _same_json(content, text):
+    try:
+        return json.loads(content) == json.loads(text)
+    except ValueError:
+        return False
+
+
+def test_the_weights_of_another_policy_are_refused(policy, good, tmp_path):
+    jax.tree.map(lambda a: a + 1.0, policy).save(tmp_path / "policy")
+    (tmp_path / "policy" / WEIGHTS).write_bytes((good / WEIGHTS).read_bytes())
+    with pytest.raises(sw.InputError, match="SHA-256"):
+        sw.Policy.load(tmp_path / "policy")
+
+
+def test_a_policy_of_an_earlier_version_has_no_digest_and_loads(policy, folder):
+    assert "sha256" not in json.loads((folder / CARD).read_text())
+    identical(sw.Policy.load(folder), policy)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("seal", [None, [], {}, "0" * 64, {"weights": "0" * 64, "card": "0" * 64}])
+def test_a_digest_that_is_there_must_match(folder, version, seal):
+    card = json.loads((folder / CARD).read_text()) | {"version": version, "sha256": seal}
+    (folder / CARD).write_text(json.dumps(card))
+    with refuses(folder / CARD):
+        sw.Policy.load(folder)
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in storage.SHIPPED.iterdir()))
+def test_every_shipped_policy_has_the_digests_of_its_files(name):
+    place = storage.SHIPPED / name
+    card = storage.read_card(place)
+    assert card["version"] == 2
+    assert card["sha256"]["weights"] == files.sha256((place / WEIGHTS).read_bytes())
+
+
+def test_a_shipped_policy_without_digests_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(storage, "SHIPPED", folder.parent)
+    with refuses(folder / CARD):
+        sw.Policy.pretrained(folder.name)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CARD])
+@pytest.mark.parametrize("what", ["pipe", "link to a pipe", "link to a device"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(folder, name, what):
+    (folder / name).unlink()
+    pipe = folder.parent / "pipe"
+    os.mkfifo(pipe)
+    if what == "pipe":
+        pipe.rename(folder / name)
+    else:
+        (folder / name).symlink_to(pipe if what == "link to a pipe" else "/dev/zero")
+    with pytest.raises(sw.InputError, match=f"{re.escape(str(folder / name))} is not a regular"):
+        sw.Policy.load(folder)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CARD])
+def test_a_link_to_a_file_is_read(policy, folder, name):
+    (folder / name).rename(folder.parent / name)
+    (folder / name).symlink_to(folder.parent / name)
+    identical(sw.Policy.load(folder), policy)
+
+
+def test_a_file_far_larger_than_its_policy_is_not_read_into_memory(folder):
+    with (folder / WEIGHTS).open("r+b") as file:
+        file.truncate(1 << 42)
+    with refuses(folder / WEIGHTS):
+        sw.Policy.load(folder)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a policy", "dangling"])
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_saving_over_a_symbolic_link_is_refused_and_leaves_all_as_it_was(
+    policy, folder, there, overwrite
+):
+    link = folder.with_name("link")
+    link.symlink_to(folder if there else folder.with_name("nowhere"))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with refuses(link):
+        jax.tree.map(lambda a: a + 1.0, policy).save(link, overwrite=overwrite)
+    assert link.is_symlink()
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert sorted(p.name for p in folder.parent.iterdir()) == ["link", folder.name]
+
+
+def test_a_card_with_a_hundred_thousand_layers_is_refused_at_once(folder):
+    sw.Universal(bank=2, hidden=(3,), key=jax.random.key(0)).save(folder, overwrite=True)
+    card = unsealed(folder)
+    card["architecture"]["hidden"] = [3] * 100_000
+    (folder / CARD).write_text(json.dumps(card))
+    began = time.monotonic()
+    with refuses(folder / CARD) as error:
+        sw.Policy.load(folder)
+    assert time.monotonic() - began < 2.0
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize("size", [1e6, 3e38])
+@pytest.mark.parametrize("name", ["chaos", "universal"])
+def test_no_weights_put_nan_into_what_a_filter_says(name, size):
+    rng = np.random.default_rng(0)
+    policy = jax.tree.map(
+        lambda a: jnp.asarray(size * rng.choice([-1.0, 1.0], a.shape), a.dtype),
+        sw.Policy.pretrained(name),
+    )
+    filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy)
+    made = sw.run(filt, np.ones(3), np.eye(3), 3.0 * rng.normal(size=(30, 2)))
+    for field in ("x", "P", "q", "r", "d", "nis", "loglik"):
+        assert np.all(np.isfinite(getattr(made, field))), field
+
+
+@pytest.mark.parametrize("size", [1e6, 1e19, 3e38])
+@pytest.mark.parametrize("name", ["kalmannet", "l-ekf", "enn-akf"])
+def test_no_weights_put_nan_into_what_a_learned_baseline_says(name, size):
+    rng = np.random.default_rng(0)
+    network = jax.tree.map(
+        lambda a: jnp.asarray(size * rng.choice([-1.0, 1.0], a.shape), a.dtype),
+        Network.pretrained(f"chaos-{name}-paper"),
+    )
+    make = {"kalmannet": sw.KalmanNet, "l-ekf": sw.LEKF, "enn-akf": sw.ENNAKF}[name]
+    filt = make(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], network)
+    made = sw.run(filt, np.ones(3), np.eye(3), 3.0 * rng.normal(size=(30, 2)))
+    for field in ("x", "P", "q", "r", "d", "nis", "loglik"):
+        assert np.all(np.isfinite(getattr(made, field))), field

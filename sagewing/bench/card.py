@@ -1,13 +1,11 @@
 """A model card's figures: what a filter did on flights that it was not trained on."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sagewing.files import to_json, write_atomically
-from sagewing.policy.storage import CARD
+from sagewing.policy.storage import read_card, write_card
 
 Figures = dict[str, dict[str, float]]
 
@@ -24,6 +22,6 @@ def figures(rows: list[dict[str, Any]], name: str) -> Figures:
 
 def add_figures(folder: Path, figures: dict[str, Any], not_for: str) -> None:
     """Write figures, and what the filter is not for, into the card of a policy's folder."""
-    card = json.loads((folder / CARD).read_text())
+    card = read_card(folder)
     card["provenance"] |= {"figures": figures, "not_for": not_for}
-    write_atomically(folder / CARD, to_json(card))
+    write_card(folder, card)

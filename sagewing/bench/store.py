@@ -1,6 +1,7 @@
 """The results of a sweep in one SQLite file: one row a task, and nothing lost by a kill.
 
-The driver alone writes. A row is committed, and on the disk, before the sweep counts it as done.
+The driver alone writes. A row is committed, and on the disk, before the sweep counts it as done. It
+has the SHA-256 of what was written: a damaged row is refused, and never taken for a result.
 """
 
 import json
@@ -15,9 +16,11 @@ import numpy as np
 from jaxtyping import Float
 
 from sagewing.errors import InputError
+from sagewing.files import sha256
 
 APPLICATION = 0x53575357  # marks the file as ours in SQLite's header
-LAYOUT = 1
+LAYOUT = 2
+WITHOUT_DIGESTS = 1  # the layout before; its rows get theirs when it is opened
 # What a store may take beyond its arrays: rows, settings, SQLite's journal of a transaction.
 BYTES_A_ROW = 8_192
 BYTES_SPARE = 32 * 1024 * 1024
@@ -34,7 +37,8 @@ CREATE TABLE IF NOT EXISTS results (
     arrays TEXT NOT NULL,      -- JSON: names and lengths of what `data` holds, in order
     data BLOB NOT NULL,        -- float32, little endian
     seconds REAL NOT NULL,
-    origin TEXT NOT NULL       -- JSON: commit and versions
+    origin TEXT NOT NULL,      -- JSON: commit and versions
+    sha256 TEXT                -- of all the others
 ) WITHOUT ROWID
 """
 
@@ -87,7 +91,7 @@ class Store:
     def add(self, results: Iterable[Finished]) -> None:
         """Put results in, all of them or none; on the disk when this returns."""
         rows = [
-            (
+            _sealed(
                 *(done.key, done.study, done.variant, done.seed, _json(done.settings)),
                 _json(done.outcome.numbers),
                 _json([[name, len(a)] for name, a in done.outcome.arrays.items()]),
@@ -97,16 +101,17 @@ class Store:
             )
             for done in results
         ]
-        query = f"INSERT OR IGNORE INTO results VALUES ({','.join('?' * 10)})"
+        query = f"INSERT OR IGNORE INTO results VALUES ({','.join('?' * 11)})"
         failed = "cannot be written: what was finished before is safe in it"
         with self._saying(failed), self._connection:
             self._connection.executemany(query, rows)
 
     def seconds(self, study: str) -> dict[str, float]:
-        """How long every task of a study that is there took, by key."""
-        query = "SELECT key, seconds FROM results WHERE study = ?"
+        """How long every task of a study that is there took, by key; a damaged row is refused."""
+        query = "SELECT * FROM results WHERE study = ?"
         with self._saying("cannot be read"):
-            return dict(self._connection.execute(query, (study,)).fetchall())
+            rows = self._connection.execute(query, (study,)).fetchall()
+        return {done.key: done.seconds for done in map(self._whole, rows)}
 
     def get(self, keys: Iterable[str]) -> Iterator[Finished]:
         """The results with these keys, of those that are there, in the order of the keys."""
@@ -115,13 +120,24 @@ class Store:
                 query = "SELECT * FROM results WHERE key = ?"
                 row = self._connection.execute(query, (key,)).fetchone()
             if row is not None:
-                yield _finished(row)
+                yield self._whole(row)
+
+    def _whole(self, row: tuple[Any, ...]) -> Finished:
+        """A row that is as it was written."""
+        if len(row) != 11 or row[-1] != _digest(row[:-1]):
+            raise InputError(
+                f"{self.path}: the row of the task {str(row[0])[:64]} is damaged: its SHA-256 is "
+                "another. Take a copy of the file from before, or delete the row, and the next "
+                f"sweep does it again: sqlite3 '{self.path}' \"DELETE FROM results WHERE "
+                f"sha256 = '{str(row[-1])[:64]}'\"."
+            )
+        return _finished(row[:-1])
 
     @contextmanager
     def _saying(self, what: str) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise InputError(
                 f"{self.path} {what} ({error}); check the disk and its rights, "
                 "then start the same command again."
@@ -137,6 +153,14 @@ def _finished(row: tuple[Any, ...]) -> Finished:
     outcome = Outcome(json.loads(numbers), found)
     known = (key, study, variant, seed, json.loads(settings))
     return Finished(*known, outcome, seconds, json.loads(origin))
+
+
+def _sealed(*row: Any) -> tuple[Any, ...]:
+    return (*row, _digest(row))
+
+
+def _digest(row: tuple[Any, ...]) -> str:
+    return sha256(b"\0".join(v if isinstance(v, bytes) else repr(v).encode() for v in row))
 
 
 def _json(value: Any) -> str:
@@ -156,7 +180,7 @@ def open_store(path: Path) -> Iterator[Store]:
             holder.execute("BEGIN EXCLUSIVE")
             connection = stack.enter_context(closing(sqlite3.connect(path, timeout=PATIENCE)))
             _claim(path, connection)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
                 raise InputError(
                     f"{path} is in use by another sweep; wait for it, or name another --store."
@@ -173,7 +197,8 @@ def _claim(path: Path, connection: sqlite3.Connection) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables and (application, layout) != (APPLICATION, LAYOUT):
+    layouts = (LAYOUT, WITHOUT_DIGESTS)
+    if tables and (application != APPLICATION or layout not in layouts):
         raise InputError(
             f"--store {path} is a database, but none of this version's sweeps; name another file."
         )
@@ -181,3 +206,8 @@ def _claim(path: Path, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {LAYOUT}")
         connection.execute(TABLE)
+        if tables and layout == WITHOUT_DIGESTS:
+            connection.execute("ALTER TABLE results ADD COLUMN sha256 TEXT")
+            for row in connection.execute("SELECT * FROM results").fetchall():
+                given = (_digest(row[:-1]), row[0])
+                connection.execute("UPDATE results SET sha256 = ? WHERE key = ?", given)

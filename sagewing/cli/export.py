@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 from sagewing.cli import console
 from sagewing.cli.weights import learned_part
 from sagewing.deploy.package import recorded, write_package
-from sagewing.deploy.systems import QUADROTOR, built, drawn, known, own
+from sagewing.deploy.systems import MODELS, QUADROTOR, built, drawn, known, own
+from sagewing.errors import InputError
 
 NONE = "none"
 STEPS = 60  # of the vector that the C is checked with
@@ -52,13 +54,12 @@ class Export:
         """Run it."""
         console.check_places(self.out, None)
         learned, provenance = (None, {}) if self.policy == NONE else learned_part(self.policy)
-        training = provenance.get("training", {})
-        domain = str(training.get("domain", ""))
-        model = self.model or (QUADROTOR if domain == "flight" else domain)
-        if ":" in model:
-            system = own(model, self.q, self.r, self.x0, self.inputs, self.dt)
+        training = provenance.get("training")
+        training = training if isinstance(training, dict) else {}
+        if self.model is not None and ":" in self.model:
+            system = own(self.model, self.q, self.r, self.x0, self.inputs, self.dt)
         else:
-            system = known(model, training)
+            system = known(self.model or _trained_on(training), training)
         trained = {"ekf-tuned": "ekf", "ndr-paper": "ndr", "ndr-shared": "ndr"}
         as_trained = str(training.get("filter", "ndr" if hasattr(learned, "gain_noise") else "ekf"))
         name = self.filter or trained.get(as_trained, as_trained)
@@ -69,3 +70,15 @@ class Export:
             title = f"{name} for {type(system.model).__name__}"
             write_package(self.out, filt, vector, title, provenance, force=self.force)
         console.out.print(f"Written: {self.out}/ (see its README.md; make check)", soft_wrap=True)
+
+
+def _trained_on(training: dict[str, Any]) -> str:
+    """The model that a policy's card names: one of ours, for a name in a file is never imported."""
+    domain = training.get("domain")
+    model = QUADROTOR if domain == "flight" else domain
+    if model not in MODELS:
+        raise InputError(
+            f"policy.json names no model of sagewing: its provenance.training.domain is {domain!r}."
+            f" Name the model with --model: {', '.join(MODELS)}, or FILE.py:NAME of your own."
+        )
+    return model

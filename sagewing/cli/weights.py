@@ -17,8 +17,10 @@ def learned_part(name: str) -> tuple[Policy | Universal | Noise, dict[str, Any]]
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
     kinds = {kind.kind: kind for kind in (Policy, Universal, Noise)}
-    if card.get("kind") not in kinds:
-        raise InputError(f"{name} is of the kind {card.get('kind')!r}; needed: {', '.join(kinds)}.")
+    if not isinstance(card.get("kind"), str) or card["kind"] not in kinds:
+        raise InputError(
+            f"{name} is of the kind {str(card.get('kind'))[:50]!r}; needed: {', '.join(kinds)}."
+        )
     return kinds[card["kind"]].load(folder), card.get("provenance", {})
 
 

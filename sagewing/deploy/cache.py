@@ -1,18 +1,21 @@
 """Compiled filters on disk: built once, kept where nobody else can write."""
 
-import hashlib
 import os
 import shutil
-import stat
+import signal
 import subprocess
 import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+from sagewing.caches import check_owner, default_folder, private
 from sagewing.deploy.c99 import Source
 from sagewing.deploy.header import CALLING, NAME
 from sagewing.deploy.refusal import NotInC
+from sagewing.errors import InputError
+from sagewing.files import read_regular, sha256, write_atomically
 
+PATIENCE = 300.0  # seconds for a compiler; our largest filters take about ten
 COMPILERS = ("cc", "gcc", "clang")
 # Contraction and the absence of floating-point traps change no rule for NaN or infinity.
 FLAGS = (
@@ -22,50 +25,35 @@ FLAGS = (
 
 
 def library(source: Source, folder: Path | None = None, flags: tuple[str, ...] = FLAGS) -> Path:
-    """The shared library of a source, compiled unless an earlier process has done so."""
+    """The shared library of a source, compiled unless an earlier process has done so.
+
+    Beside it stands its SHA-256: a library that is damaged would end the process that loads it.
+    """
     compiler = _compiler()
-    folder = private(default_folder() if folder is None else folder)
+    try:
+        folder = private(default_folder() if folder is None else folder)
+    except InputError as error:
+        raise NotInC(str(error)) from None
     parts = (*_files(source).values(), _target(compiler), " ".join(flags))
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    made = folder / f"{key}.so"
-    if not made.exists():
-        _compile(compiler, flags, source, made)
-    _check_owner(made)
+    made = folder / f"{sha256(chr(0).join(parts).encode())[:32]}.so"
+    if not _whole(made):
+        content = _compile(compiler, flags, source, folder)
+        write_atomically(made, content, 0o700)
+        write_atomically(_noted(made), sha256(content).encode(), 0o600)
     return made
 
 
-def default_folder() -> Path:
-    """The user's cache folder."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
+def _noted(made: Path) -> Path:
+    return made.with_suffix(".sha256")
+
+
+def _whole(made: Path) -> bool:
+    """Whether a library is there, and is what was written."""
     try:
-        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"  # noqa: PTH117
-    except RuntimeError as error:
-        raise NotInC(f"There is no home folder to compile filters into: {error}.") from None
-    return base / "sagewing"
-
-
-def private(folder: Path) -> Path:
-    """The folder, made if need be; refused where others could put a library of theirs into it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise NotInC(f"{folder} cannot hold compiled filters: {error.strerror}.") from None
-    folder = folder.resolve()
-    _check_owner(folder)
-    for parent in folder.parents:
-        status = parent.stat()
-        open_to_all = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if open_to_all and not status.st_mode & stat.S_ISVTX:
-            raise NotInC(f"{parent}, where compiled filters would live, is writable by others.")
-        if status.st_uid not in (0, os.getuid()):
-            raise NotInC(f"{parent}, where compiled filters would live, belongs to another.")
-    return folder
-
-
-def _check_owner(path: Path) -> None:
-    status = path.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise NotInC(f"{path} belongs to another user or is writable by others: remove it.")
+        check_owner(made)
+        return sha256(read_regular(made)).encode() == read_regular(_noted(made))
+    except (OSError, InputError):  # not there, or not ours: it is replaced
+        return False
 
 
 def _compiler() -> str:
@@ -81,9 +69,33 @@ def _target(compiler: str) -> str:
     """The compiler and the processor that it compiles for: a home may be shared by machines."""
     said = [compiler]
     for arguments in (["--version"], ["-march=native", "-E", "-v", "-x", "c", os.devnull]):
-        run = subprocess.run([compiler, *arguments], capture_output=True, text=True, check=False)
+        run = _run([compiler, *arguments], Path.cwd())
         said += [run.stdout, *(line for line in run.stderr.splitlines() if "-march" in line)]
     return "\n".join(said)
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """What a compiler says; one that takes too long is ended, with all that it has started."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise NotInC(
+                    f"The C compiler did not end in {PATIENCE:g} s: {' '.join(command)}"
+                ) from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _files(source: Source) -> dict[str, str]:
@@ -95,18 +107,19 @@ def _files(source: Source) -> dict[str, str]:
     }
 
 
-def _compile(compiler: str, flags: tuple[str, ...], source: Source, made: Path) -> None:
-    """Build beside the final place and move there: a second process finds all of it or nothing."""
-    work = Path(tempfile.mkdtemp(dir=made.parent, prefix=".build-"))
-    try:
-        for name, text in _files(source).items():
-            (work / name).write_text(text, encoding="utf-8")
+def _compile(compiler: str, flags: tuple[str, ...], source: Source, folder: Path) -> bytes:
+    """The library's bytes, built in a folder of its own."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as name:
+        work = Path(name)
+        for file, text in _files(source).items():
+            (work / file).write_text(text, encoding="utf-8")
         sources = (f"{NAME}.c", f"{source.calling}.c")
         command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
-        run = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        run = _run(command, work)
         if run.returncode != 0:
             raise NotInC(f"The C compiler failed: {' '.join(command)}\n{run.stderr[:2000]}")
-        os.chmod(work / "filter.so", 0o700)
-        os.replace(work / "filter.so", made)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        built = work / "filter.so"
+        content = read_regular(built) if built.exists() else b""
+    if not content:
+        raise NotInC(f"The C compiler wrote nothing: {' '.join(command)}")
+    return content

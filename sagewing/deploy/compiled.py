@@ -4,7 +4,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,8 @@ from sagewing.deploy.header import declarations
 from sagewing.deploy.lanes import lanes
 from sagewing.deploy.program import Field
 from sagewing.deploy.refusal import NotInC
+from sagewing.errors import InputError
+from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.recursion import Estimate
 
 
@@ -68,20 +69,28 @@ class CompiledFilter:
 
 
 def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> CompiledFilter:
-    """The compiled filter, for one record or for many; equal filters of a process share one."""
-    arrays, static = eqx.partition(filt, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in leaves)
-    return _shared(static, structure, numbers, n_u, real, many)
+    """The compiled filter, for one record or for many; equal filters of a process share one.
+
+    Whatever keeps it from being built or loaded is a `NotInC`: a full disk, a cache that cannot be
+    written or executed, a compiler that fails, a model that cannot be a key of a table.
+    """
+    try:
+        arrays, rest = separated(filt)
+        numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in arrays)
+        return _shared(rest, numbers, n_u, real, many)
+    except InputError:  # what the model does wrong is wrong for JAX, too
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise NotInC(f"The filter could not be built or loaded. {why}") from error
 
 
 @lru_cache(maxsize=64)
 def _shared(
-    static: Any, structure: Any, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
+    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
 ) -> CompiledFilter:
-    leaves = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
-    filt = eqx.combine(jax.tree.unflatten(structure, leaves), static)
-    return CompiledFilter(filt, n_u, real, many=many)
+    arrays = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
+    return CompiledFilter(together(arrays, rest), n_u, real, many=many)
 
 
 class Record:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sagewing.deploy.emit import C_TYPE, Cost
+from sagewing.deploy.notice import comment
 from sagewing.deploy.program import Field, Program
 
 NAME = "sagewing_filter"
@@ -57,7 +58,7 @@ def header(made: Program, filt: Any, costs: dict[str, Cost], table: int, dtype: 
         "#ifndef SAGEWING_FILTER_H",
         "#define SAGEWING_FILTER_H",
         "",
-        _comment(_about(made, filt, costs, table)),
+        comment(_about(made, filt, costs, table)),
         "",
         *precision,
         "",
@@ -142,9 +143,3 @@ def _member(field: Field, comments: bool) -> str:
     meaning = MEANING.get(field.name)
     comment = f" /* {meaning} */" if comments and meaning else ""
     return f"    {C_TYPE[field.kind]} {place('', field, sizes=True)};{comment}\n"
-
-
-def _comment(text: str) -> str:
-    safe = text.replace("*/", "* /")
-    body = "\n".join(f" * {line}".rstrip() for line in safe.splitlines())
-    return f"/*\n{body}\n */"

@@ -29,7 +29,7 @@ def origin(provenance: dict[str, Any]) -> list[str]:
     short = dict(provenance)
     if isinstance(training, dict):
         short["training"] = {k: training[k] for k in TELLING if k in training}
-    return [f"{key}: {json.dumps(value)}" for key, value in sorted(short.items())]
+    return [f"{json.dumps(key)[1:-1]}: {json.dumps(short[key])}" for key in sorted(short)]
 
 
 def notice(filt: Any, provenance: dict[str, Any] | None = None) -> str:
@@ -41,8 +41,14 @@ def notice(filt: Any, provenance: dict[str, Any] | None = None) -> str:
     if provenance:
         lines.append("Its learned part:")
         lines += [f"  {line}" for line in origin(provenance)]
-    text = "\n".join([*lines, "", LICENCE.rstrip()]).replace("*/", "* /")
-    return "/*\n" + "\n".join(f" * {line}".rstrip() for line in text.splitlines()) + "\n */\n\n"
+    return comment("\n".join([*lines, "", LICENCE.rstrip()])) + "\n\n"
+
+
+def comment(text: str) -> str:
+    """A C comment of any text: nothing in it ends the comment, or makes a strict compiler warn."""
+    safe = text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    lines = ("".join(c if c.isprintable() else "?" for c in line) for line in safe.splitlines())
+    return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */"
 
 
 def _digest(filt: Any) -> str:

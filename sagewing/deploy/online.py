@@ -1,12 +1,13 @@
 """One measurement in, one estimate out: the filter in a control loop."""
 
+import contextlib
 import math
+import time
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
@@ -16,15 +17,23 @@ from sagewing.deploy.compiled import Record, compiled
 from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.recursion import Estimate
 from sagewing.filters.running import complete
+from sagewing.processes import check_not_forked
 from sagewing.shapes import Numbers, real_dtype
 
 Backend = Literal["auto", "c", "jax"]
+# Taken from a list, where nobody can take it at the same time, and put back: a lock takes longer.
+TURN = "turn"
+WAIT = 2e-5  # seconds between two looks whether another thread is done
 
 
 class Online:
     """A filter that is fed by hand; it gives the numbers that `run` gives.
+
+    Threads may share it: their steps are done one after the other. A pickled or copied one goes on
+    by itself from the same state.
 
     The first step compiles it: to C with `backend="c"`, by JAX with "jax"; "auto" takes C where
     there is a compiler for it. The C is that of the filter's own numbers; for JAX all filters that
@@ -41,7 +50,26 @@ class Online:
         self._shape = self._nothing.shape
         self._start = filt.init(*checks.start(filt.n_x, x0, P0, ()))
         self._engine: Record | _Jitted | None = None
+        self._said: Estimate | None = None  # before there is an engine, in a copy
         self._n_u = 0
+        self._turns = [TURN]
+
+    def _wait(self) -> str:
+        """The turn, when another thread's step is done."""
+        while True:
+            time.sleep(WAIT)
+            with contextlib.suppress(IndexError):
+                return self._turns.pop()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and copy: all but the compiled program, which the copy makes for itself."""
+        own = {"_engine": None, "_start": self.state, "_said": self.estimate, "_turns": [TURN]}
+        return self.__dict__ | own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The same filter at the same step."""
+        self.__dict__.update(state)
+        self._real = np.dtype(self._real.char)  # the very one that arrays have
 
     @property
     def state(self) -> Any:
@@ -51,7 +79,7 @@ class Online:
     @property
     def estimate(self) -> Estimate | None:
         """All that the last step said: also the noise variances, the NIS, the log-likelihood."""
-        return None if self._engine is None else self._engine.estimate
+        return self._said if self._engine is None else self._engine.estimate
 
     def step(
         self,
@@ -80,9 +108,16 @@ class Online:
             if type(u) is not ndarray or u.dtype is not real:
                 u = _array("u", u, real)
             n_u = u.size
-        if n_u != self._n_u or self._engine is None:
-            self._engine = self._compiled(u)
-        return self._engine.step(z, u, dt)
+        try:
+            turn = self._turns.pop()
+        except IndexError:
+            turn = self._wait()
+        try:
+            if n_u != self._n_u or self._engine is None:
+                self._engine = self._compiled(u)
+            return self._engine.step(z, u, dt)
+        finally:
+            self._turns.append(turn)
 
     def _compiled(self, u: np.ndarray | None) -> "Record | _Jitted":
         """The filter for inputs of this size, going on from where it is."""
@@ -104,14 +139,17 @@ class _Jitted:
     """The same by JAX, where there is no C."""
 
     def __init__(self, filt: Any, state: Any):
-        arrays, static = eqx.partition(filt, eqx.is_array)
         # A plain tuple of arrays crosses into the compiled program much faster than a module does.
-        leaves, structure = jax.tree.flatten(arrays)
-        self._arrays, self._step = tuple(leaves), _jitted(static, structure)
+        self._arrays, rest = separated(filt)
+        try:
+            self._step = _jitted(rest)
+        except (TypeError, ValueError):  # a field that cannot be compared: a program of its own
+            self._step = _jitted.__wrapped__(rest)
         self.state, self.estimate = state, None
 
     def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[Any, Any]:
         """One step; NaN in `z` is a channel that did not arrive."""
+        check_not_forked()
         arrived, real = np.isfinite(z), z.dtype.type
         try:
             self.state, self.estimate = self._step(
@@ -123,12 +161,12 @@ class _Jitted:
 
 
 @lru_cache(maxsize=64)
-def _jitted(static: Any, structure: Any) -> Callable[..., tuple[Any, Estimate]]:
+def _jitted(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
     """The jitted step of all filters that differ in their numbers only."""
 
     @jax.jit
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        filt = eqx.combine(jax.tree.unflatten(structure, arrays), static)
+        filt = together(arrays, rest)
         checks.model_shapes(filt.model, filt.n_x, filt.n_z, u, dt)
         state, estimate = filt.step(state, z, u, dt, arrived)
         return state, complete(filt, estimate._replace(trace=None), ())

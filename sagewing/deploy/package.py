@@ -1,8 +1,5 @@
 """A folder for the integrator: the filter's C, a vector to check it with, a replay program."""
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +12,7 @@ from sagewing.deploy.header import NAME
 from sagewing.deploy.notice import origin
 from sagewing.deploy.program import in_precision
 from sagewing.errors import InputError
+from sagewing.files import write_folder
 from sagewing.filters import run
 from sagewing.shapes import Numbers
 
@@ -58,7 +56,7 @@ def write_package(
         raise InputError(f"{folder} exists already; choose another folder, or use --force.")
     made = source(filt, vector.u.shape[1], provenance)
     about = [f"- {line}" for line in origin(provenance)]
-    texts = {path.name: path.read_text() for path in TEMPLATES.iterdir()}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in TEMPLATES.iterdir()}
     texts["README.md"] = texts["README.md"].format(
         title=title,
         steps=len(vector.z),
@@ -70,17 +68,7 @@ def write_package(
     )
     texts |= {f"{NAME}.h": made.header, f"{NAME}.c": made.code, "vector.h": _vector_h(vector)}
     texts |= {"start.csv": _start(vector), "measurements.csv": _measurements(vector)}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        for name, text in texts.items():
-            (new / name).write_text(text)
-        os.chmod(new, 0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    write_folder(folder, {name: text.encode() for name, text in texts.items()})
 
 
 def _vector_h(vector: Vector) -> str:

@@ -18,6 +18,7 @@ from sagewing.train.flight import GATE, P0, Q0, R0, estimator
 
 CHAOTIC = {"lorenz": Lorenz, "rossler": Rossler, "thomas": Thomas}
 QUADROTOR = "quadrotor"
+MODELS = (*CHAOTIC, QUADROTOR)
 FORGETTING = {"shkf95": 0.95, "shkf99": 0.99, "shkf995": 0.995, "shkf999": 0.999}
 FILTERS = ("ekf", "ekf-gated", *FORGETTING, "vbakf", "ndr")
 MISSING = 0.1  # of a record's channels do not arrive
@@ -45,9 +46,9 @@ def known(name: str, training: dict[str, Any]) -> System:
         without_pose = training.get("without_pose", "dynamic")
         model = estimator(_vehicle(training.get("vehicle")), without_pose)
         return System(model, Q0, R0, np.eye(19)[6], P0, 11, 0.01)
-    names = ", ".join([*CHAOTIC, QUADROTOR])
     raise InputError(
-        f"--model says {name!r}; known: {names}, or FILE.py:NAME for a model of your own."
+        f"--model says {name!r}; known: {', '.join(MODELS)}, or FILE.py:NAME for a model of your "
+        "own."
     )
 
 
@@ -56,9 +57,19 @@ def _vehicle(said: Any) -> Vehicle:
         return QDRONE
     try:
         sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said.items()}
-        return Vehicle(**sizes)
-    except (AttributeError, TypeError):
-        raise InputError("The policy's description has a damaged vehicle.") from None
+        vehicle = Vehicle(**sizes)
+        for value, usual in zip(vehicle, QDRONE, strict=True):
+            given = np.asarray(value)
+            if given.dtype.kind not in "if" or given.shape != np.shape(usual):
+                raise TypeError(value)
+            if not np.all((given > 0.0) & (given < np.inf)):
+                raise TypeError(value)
+        return vehicle
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(
+            "policy.json describes no vehicle: its provenance.training.vehicle needs "
+            f"{', '.join(Vehicle._fields)}, which are positive numbers."
+        ) from None
 
 
 def own(

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
 from sagewing.models import Model
+from sagewing.processes import check_not_forked
 from sagewing.shapes import Numbers, real_dtype
 
 ROUNDING = 1e-5  # below zero that an eigenvalue of a matrix of correlations may be
@@ -20,6 +21,7 @@ ROUNDING = 1e-5  # below zero that an eigenvalue of a matrix of correlations may
 
 def as_real(name: str, value: Numbers) -> Float[Array, "..."]:
     """`value` as an array of the working precision."""
+    check_not_forked()
     try:
         return jnp.asarray(value, real_dtype())
     except (TypeError, ValueError) as error:

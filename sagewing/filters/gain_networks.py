@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from sagewing.filters import checks
-from sagewing.filters.guards import finite_derivative
+from sagewing.filters.guards import every, finite_derivative
 from sagewing.filters.kernels import (
+    diagonal,
     diagonal_matrix,
     gain,
     matmul,
@@ -17,7 +18,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.nominal import NominalNoise
-from sagewing.filters.recovery import Recovery, Verdict, begin
+from sagewing.filters.recovery import Recovery, Verdict, begin, largest_variance
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -91,7 +92,10 @@ class GainFilter(NominalNoise):
         K, memory = self.choose(state, x_pred, nu, K)
         K = jnp.where(used[None], K, 0.0)
         P_post = _joseph(P_pred, H, K, R)
-        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
+        # A network's gain has no bounds: a P that the next prediction may overflow is refused
+        usable = every(diagonal(P_post) < largest_variance(len(x), x.dtype))
+        step = jnp.where(usable, matvec(K, nu), jnp.nan)
+        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, step, P_post)
         x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
         nis, loglik = consistency(whiten(L, nu), L, used)
         verdict = Verdict(arrived, kept, predicted & corrected)

@@ -324,7 +324,11 @@ class AdaptiveFilter(Recovering):
 
 
 def _joined(d: Attenuation, q: States, r: Measurements, arrived: Arrived) -> Attenuations:
-    """d_k as one vector, zero where nothing is adapted."""
-    d_q = jnp.zeros_like(q) if d.q is None else jnp.where(jnp.any(arrived, axis=0), d.q, 0.0)
-    d_r = jnp.zeros_like(r) if d.r is None else jnp.where(arrived, d.r, 0.0)
-    return jnp.concatenate([d_q, d_r])
+    """d_k as one vector, zero where nothing is adapted: also where a policy overflowed."""
+
+    def said(share: jax.Array | None, base: jax.Array, heard: jax.Array) -> jax.Array:
+        if share is None:
+            return jnp.zeros_like(base)
+        return jnp.where(heard & ~jnp.isnan(share), share, 0.0)
+
+    return jnp.concatenate([said(d.q, q, jnp.any(arrived, axis=0)), said(d.r, r, arrived)])

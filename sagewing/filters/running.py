@@ -1,16 +1,21 @@
 """A filter over whole records: one compiled program for a record, or for a batch of them."""
 
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.recursion import Estimate
 from sagewing.shapes import Numbers
+
+# A filter keeps the programs of so many sizes of records, those used last: each takes 10 MB.
+SIZES = 16
 
 
 class Result(NamedTuple):
@@ -72,13 +77,38 @@ def run_from(
 
 def _result(filt: Any, state: Any, record: checks.Record) -> Result:
     try:
-        state, estimates = _scan(filt, state, record)
+        state, estimates = _program(filt, record)(state, record)
     except InputError as error:  # without the notes on tracing that JAX adds to it
         raise InputError(str(error)) from None
     return Result(*estimates[:-1], state=state)
 
 
-@eqx.filter_jit
+def _program(filt: Any, record: checks.Record) -> Callable[..., tuple[Any, Any]]:
+    """What runs a record of this size through the filter."""
+    arrays, rest = separated(filt)
+    shapes = tuple(None if a is None else a.shape for a in record)
+    try:
+        made = _programs(rest)(shapes)
+    except (TypeError, ValueError):  # a field that cannot be compared: a program for every call
+        made = _programs.__wrapped__(rest)(shapes)
+    return partial(made, arrays)
+
+
+@lru_cache(maxsize=64)
+def _programs(rest: Rest) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
+    """The programs of all filters that differ in their numbers only, by the sizes of a record."""
+
+    @lru_cache(maxsize=SIZES)
+    def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:
+        @jax.jit
+        def compiled(arrays: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
+            return _scan(together(arrays, rest), state, record)
+
+        return compiled
+
+    return of_size
+
+
 def _scan(filt: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
     z, u, dt, mask = record
     *batch, T, _ = z.shape

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from sagewing.errors import InputError
 from sagewing.policy.architecture import LARGEST
 from sagewing.policy.layers import GRU, MLP, Elman
-from sagewing.policy.storage import Stored, number
+from sagewing.policy.storage import Stored, numbers
 from sagewing.shapes import States
 
 Purpose = Literal["enn-akf", "l-ekf", "kalmannet"]
@@ -63,12 +63,14 @@ class Network(Stored):
         n_in, n_out = sizes[purpose]
         k_before, k_cell, k_after = jax.random.split(key, 3)
         self.purpose, self.n_x, self.n_z, self.hidden = purpose, n_x, n_z, hidden
-        self.offset = offset or (0.0,) * n_x
-        self.scale = scale or (1.0,) * n_x
-        self.step_scale = step_scale or (1.0,) * n_x
+        self.offset = (0.0,) * n_x if offset is None else offset
+        self.scale = (1.0,) * n_x if scale is None else scale
+        self.step_scale = (1.0,) * n_x if step_scale is None else step_scale
         for name in ("offset", "scale", "step_scale"):
             if len(getattr(self, name)) != n_x:
                 raise InputError(f"{name} must have {n_x} numbers; got {getattr(self, name)}.")
+            if name != "offset" and min(getattr(self, name)) <= 0.0:
+                raise InputError(f"{name} must be positive; got {getattr(self, name)}.")
         self.before = None
         if purpose == "kalmannet":
             self.before = MLP([n_in, hidden], final_relu=True, key=k_before)
@@ -122,7 +124,7 @@ class Network(Stored):
         """A network of these sizes."""
         sizes, scales = card["architecture"], card["normalisation"]
         offset, scale, step_scale = (
-            tuple(number(v) for v in scales[name]) for name in ("offset", "scale", "step_scale")
+            numbers(scales[name], LARGEST) for name in ("offset", "scale", "step_scale")
         )
         shape = (sizes["n_x"], sizes["n_z"], sizes["hidden"])
         return cls(sizes["purpose"], *shape, offset, scale, step_scale, key=jax.random.key(0))

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sagewing.policy.architecture import LARGEST
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Numbers, X, Z, real_dtype
 
@@ -44,4 +45,10 @@ class Noise(Stored):
     def from_card(cls, card: dict[str, Any]) -> "Noise":
         """Noise of these sizes."""
         sizes = card["architecture"]
-        return cls(jnp.ones(sizes["n_x"]), jnp.ones(sizes["r"] if "r" in sizes else sizes["n_z"]))
+        shape = sizes["r"] if "r" in sizes else [sizes["n_z"]]
+        if not isinstance(shape, list) or len(shape) not in (1, 2):
+            raise ValueError(f"r has the shape {shape!r}")
+        for size in (sizes["n_x"], *shape):
+            if type(size) is not int or not 1 <= size <= LARGEST:
+                raise ValueError(f"a size must lie in 1..{LARGEST}; got {size!r}")
+        return cls(jnp.ones(sizes["n_x"]), jnp.ones(shape))

@@ -1,9 +1,7 @@
 """Something learned on disk: numbers in `weights.safetensors`, the rest in `policy.json`."""
 
-import hashlib
-import os
-import shutil
-import tempfile
+import json
+import math
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -13,14 +11,28 @@ import numpy as np
 
 from sagewing import tensors
 from sagewing.errors import InputError
-from sagewing.files import read_json, to_json, write_atomically
+from sagewing.files import (
+    json_digest,
+    read_json,
+    read_regular,
+    sha256,
+    to_json,
+    write_atomically,
+    write_folder,
+)
 
 FORMAT = "sagewing-policy"
-VERSION = 1
+VERSION = 2
+UNSEALED = 1  # the version before digests: users have such policies, the package has none
+SEAL = "sha256"  # of a card: the digests of the weights' file and of all else in the card
 WEIGHTS, CARD = "weights.safetensors", "policy.json"
 SHIPPED = Path(__file__).parent / "shipped"
 # What a name without a filter and a protocol means.
 SHORT_NAMES = {"chaos": "chaos-ndr-posterior-aligned"}
+
+# Beyond this a weight is damaged or made to overflow: trained ones stay below 100.
+LARGEST_WEIGHT = 1e6
+LONGEST = 300  # characters of a message that quotes what is wrong in a file
 
 P = TypeVar("P", bound="Stored")
 
@@ -56,7 +68,7 @@ class Stored(eqx.Module):
 
     def digest(self) -> str:
         """Which weights these are: a few letters of their SHA-256."""
-        return hashlib.sha256(tensors.to_bytes(self)).hexdigest()[:16]
+        return sha256(tensors.to_bytes(self))[:16]
 
     @classmethod
     def load(cls: type[P], folder: str | Path) -> P:
@@ -83,27 +95,33 @@ def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrit
         **learned.card(),
         "provenance": provenance,
     }
+    weights = tensors.to_bytes(learned)
     try:
-        described = to_json(card)
+        described = _sealed(card, weights)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"provenance must be plain numbers, text, lists and dicts: {error}."
         ) from None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        write_atomically(new / WEIGHTS, tensors.to_bytes(learned))
-        write_atomically(new / CARD, described)
-        os.chmod(new, 0o755)
-        if folder.exists():
-            old = new.with_name(f"{new.name}.old")
-            os.replace(folder, old)
-            os.replace(new, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    write_folder(folder, {WEIGHTS: weights, CARD: described})
+
+
+def _sealed(card: dict[str, Any], weights: bytes) -> bytes:
+    """A card's file, with the digests of the weights and of the card itself."""
+    card = json.loads(to_json(card))  # as it comes back: tuples are lists
+    card |= {"version": VERSION}
+    card[SEAL] = {"weights": sha256(weights)}
+    card[SEAL]["card"] = _digest(card)
+    return to_json(card)
+
+
+def _digest(card: dict[str, Any]) -> str:
+    """That of a card but for this digest itself."""
+    return json_digest({**card, SEAL: card[SEAL]["weights"]})
+
+
+def write_card(folder: Path, card: dict[str, Any]) -> None:
+    """Replace the card of a policy's folder."""
+    write_atomically(folder / CARD, _sealed(card, read_regular(folder / WEIGHTS)))
 
 
 def read_card(folder: Path) -> dict[str, Any]:
@@ -114,10 +132,23 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise InputError(
             f'{path} does not describe a sagewing policy: its "format" is not "{FORMAT}".'
         )
-    if type(card.get("version")) is not int or card["version"] != VERSION:
+    version = card.get("version")
+    if type(version) is not int or version not in (UNSEALED, VERSION):
         raise InputError(
-            f"{path} has version {card.get('version')!r}; this sagewing reads version {VERSION}."
+            f"{path} has version {_cut(repr(version))}; this sagewing reads {UNSEALED} and "
+            f"{VERSION}."
         )
+    if not isinstance(card.get("provenance", {}), dict):
+        raise InputError(f'{path}: "provenance" must be a JSON object.')
+    if version == VERSION or SEAL in card or folder.parent == SHIPPED:
+        seal = card.get(SEAL)
+        seal = seal if isinstance(seal, dict) and seal.keys() == {"weights", "card"} else None
+        if seal is None or seal["card"] != _digest(card):
+            raise InputError(
+                f'{path} is damaged or was edited: its "{SEAL}" is not that of its content. Copy '
+                f'it again; after an edit of your own, remove "{SEAL}" and set "version" to '
+                f"{UNSEALED}."
+            )
     return card
 
 
@@ -126,9 +157,10 @@ def _load(make: type[P], folder: Path) -> P:
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
     kinds: dict[Any, Any] = {one.kind: one for one in (make, *make.variants)}
-    if card.get("kind") not in kinds:
+    if not isinstance(card.get("kind"), str) or card["kind"] not in kinds:
         raise InputError(
-            f"{folder / CARD} has the kind {card.get('kind')!r}; {make.__name__}.load reads "
+            f"{folder / CARD} has the kind {_cut(repr(card.get('kind')))}; "
+            + f"{make.__name__}.load reads "
             + " or ".join(f'"{kind}"' for kind in kinds)
             + "."
         )
@@ -136,22 +168,37 @@ def _load(make: type[P], folder: Path) -> P:
         skeleton = eqx.filter_eval_shape(lambda: kinds[card["kind"]].from_card(card))
     except KeyError as error:
         raise InputError(f"{folder / CARD} is damaged: it lacks {error}.") from None
-    except InputError as error:
-        raise InputError(f"{folder / CARD} is damaged: {error}") from None
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{folder / CARD} is damaged: {type(error).__name__}: {error}") from None
-    learned = tensors.from_file(folder / WEIGHTS, skeleton)
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        raise InputError(f"{folder / CARD} is damaged: {kind}{_cut(str(error))}") from None
+    digest = card[SEAL]["weights"] if SEAL in card else None
+    learned = tensors.from_file(folder / WEIGHTS, skeleton, digest)
     for name, array in tensors.named_arrays(learned).items():
-        if not np.all(np.isfinite(array)):
-            raise InputError(f"{folder / WEIGHTS}: tensor {name!r} holds NaN or infinite numbers.")
+        if not np.all(np.abs(array) <= LARGEST_WEIGHT):
+            raise InputError(
+                f"{folder / WEIGHTS}: tensor {name!r} holds NaN, infinite numbers or numbers "
+                f"beyond {LARGEST_WEIGHT:g}; train the policy again."
+            )
     return learned
+
+
+def _cut(text: str) -> str:
+    """What a file holds, for a message: a file may hold a great deal."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def number(value: Any) -> float:
     """A number that a card holds, or a ValueError."""
-    if type(value) not in (int, float):
-        raise ValueError(f"{value!r} is not a number")
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a finite number")
     return float(value)
+
+
+def numbers(value: Any, most: int) -> tuple[float, ...]:
+    """A list of numbers that a card holds, or a ValueError."""
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError(f"{value!r} is not a list of at most {most} numbers")
+    return tuple(number(one) for one in value)
 
 
 def folder_of(name: str) -> Path:

@@ -7,7 +7,9 @@ import equinox as eqx
 from sagewing.filters import checks
 from sagewing.filters.recursion import GainNoise
 from sagewing.policy.noise import Noise
-from sagewing.policy.storage import Stored, number
+from sagewing.policy.storage import Stored, number, numbers
+
+MOST_MODES = 64  # of a model; more are a damaged file
 
 
 class Inside(NamedTuple):
@@ -29,7 +31,7 @@ class Inside(NamedTuple):
         nominal = Noise.from_card(card["nominal"]) if "nominal" in card else None
         gate = number(inside["gate"]) if "gate" in inside else None
         modes = inside.get("adapts_in")
-        modes = None if modes is None else tuple(int(number(mode)) for mode in modes)
+        modes = None if modes is None else tuple(int(mode) for mode in numbers(modes, MOST_MODES))
         return cls((low, high), inside["gain_noise"], nominal, gate, modes)
 
 

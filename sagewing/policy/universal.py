@@ -31,6 +31,7 @@ from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
 from sagewing.filters.recursion import GainNoise
 from sagewing.filters.rules import Around, Attenuation, Seen
 from sagewing.policy import doubt as doubts
+from sagewing.policy.architecture import DEEPEST
 from sagewing.policy.channel_features import (
     LARGEST_SQUARE,
     RATES,
@@ -127,8 +128,8 @@ class Universal(TrainedIn):
         key: PRNGKeyArray,
     ):
         super().__init__(Inside(bounds, gain_noise, nominal, gate, adapts_in))
-        if not hidden:
-            raise InputError("The universal policy needs a hidden layer; got none.")
+        if not 1 <= len(hidden) <= DEEPEST:
+            raise InputError(f"hidden must be the sizes of 1..{DEEPEST} layers; got {len(hidden)}.")
         for size in (bank, *hidden):
             if type(size) is not int or not 1 <= size <= MOST_SIZE:
                 raise InputError(f"A layer has 1..{MOST_SIZE} neurons; got {size!r}.")

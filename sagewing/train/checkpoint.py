@@ -43,9 +43,9 @@ def start(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
 
 def save(folder: Path, state: Any) -> None:
     """Replace the last checkpoint."""
-    write_atomically(folder / STATE, tensors.to_bytes(state))
+    write_atomically(folder / STATE, tensors.to_sealed_bytes(state))
 
 
 def load(folder: Path, skeleton: T) -> T:
-    """The last checkpoint."""
-    return tensors.from_file(folder / STATE, skeleton)
+    """The last checkpoint; a damaged one is refused."""
+    return tensors.from_file(folder / STATE, skeleton, sealed=True)
