@@ -23,8 +23,9 @@ from rich.progress import (
 
 from sagewing.errors import InputError
 
-out = Console()
-err = Console(stderr=True)
+# A name like :x: is a name, and no picture.
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 SECONDS_BETWEEN_LINES = 20.0
 
 
