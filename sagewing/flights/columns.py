@@ -140,7 +140,9 @@ def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> 
     for key, value in given.items():
         source = replace(source, **{key: _value(key, value, where)})
     if source.file is not None and Path(source.file).name != source.file:
-        raise InputError(f"{where}: file must be a name in the log's folder; got {shown(source.file)}.")
+        raise InputError(
+            f"{where}: file must be a name in the log's folder; got {shown(source.file)}."
+        )
     return source
 
 
@@ -148,7 +150,9 @@ def _value(key: str, value: Any, where: str) -> Any:
     if key in COLUMNS:
         count = COLUMNS[key]
         if not isinstance(value, list) or len(value) != count:
-            raise InputError(f"{where}: {key} must be a list of {count} columns; got {shown(value)}.")
+            raise InputError(
+                f"{where}: {key} must be a list of {count} columns; got {shown(value)}."
+            )
         return tuple(_name(v, key, where) for v in value)
     if key in UNITS and value not in list(UNITS[key]):
         known = ", ".join(UNITS[key])
