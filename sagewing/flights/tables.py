@@ -12,7 +12,7 @@ from typing import TextIO
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.errors import InputError
+from sagewing.errors import InputError, shown
 
 SAMPLE_ROWS = 2000
 SNIFFED_BYTES = 1 << 16
@@ -58,7 +58,7 @@ class Table:
         except (ValueError, IndexError) as error:
             why = str(error).split("; use `usecols`")[0].rstrip(".")
             raise InputError(
-                f"{self.path} is not a table of numbers in {', '.join(wanted)}: {why}; "
+                f"{self.path} is not a table of numbers in {shown(', '.join(wanted))}: {why}; "
                 "correct or delete that row."
             ) from None
         if not len(read):
@@ -82,9 +82,8 @@ class Table:
     def _place(self, name: str) -> int:
         if name in self.names:
             return self.names.index(name)
-        raise InputError(
-            f"{self.path} has no column {name!r}; it has {', '.join(map(repr, self.names[:40]))}."
-        )
+        known = ", ".join(map(repr, self.names[:40]))
+        raise InputError(f"{self.path} has no column {shown(name)}; it has {known}.")
 
     def numeric(self) -> tuple[str, ...]:
         """The names of the columns that hold numbers, by the first rows."""
