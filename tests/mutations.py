@@ -215,7 +215,7 @@ ODD_SQL = (
     "ALTER TABLE messages RENAME COLUMN data TO other",
     "ALTER TABLE messages RENAME TO other",
     "ALTER TABLE messages ADD COLUMN more AS (zeroblob(1000000000))",
-    "CREATE VIEW odd AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT * FROM n",
+    "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n",
 )
 ODD_VALUES = ("NULL", "''", "0", "-1", "1e308", "9223372036854775807", "'/imu'", "x'00'", "'[a'")
 

@@ -39,7 +39,7 @@ from sagewing.flights.timeline import timeline
 from sagewing.report.drawing import drawing_of
 from sagewing.report.scene_file import SCENE, write_scene
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
 MAP = """\
 frame = "enu"

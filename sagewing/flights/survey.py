@@ -153,6 +153,7 @@ class Column(NamedTuple):
     step: float  # the median, between rows: of a clock, its unit's
 
 
+@np.errstate(all="ignore")  # numbers of a damaged file overflow
 def columns(tables: list[Table]) -> list[Column]:
     """The columns of numbers of some tables."""
     found = []
