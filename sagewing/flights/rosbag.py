@@ -5,6 +5,7 @@ import contextlib
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ POSES = (
 # in time each is unpacked again and again: all that work is bounded, too.
 LARGEST_CHUNK, INFLATION, SMALL_BYTES = 1 << 28, 100, 1 << 26
 AGAIN = 10
-LARGEST_METADATA = 1 << 20
+# A parser of YAML takes long for brackets within brackets; metadata have them two deep.
+LARGEST_METADATA, DEEPEST_METADATA = 1 << 20, 20
 
 
 def is_bag(path: Path, head: bytes) -> bool:
@@ -209,11 +211,20 @@ def _check_folder(path: Path) -> None:
             raise InputError(f"{path}: {printable(other.name)} is no file; take it out.")
     if file.stat().st_size > LARGEST_METADATA:
         raise InputError(f"{file} has more than {LARGEST_METADATA} bytes; it is damaged.")
-    found = re.search(r"compression_mode:\s*[\"']?(\w+)", file.read_text(errors="replace"))
+    text = file.read_text(errors="replace")
+    if _depth(text) > DEEPEST_METADATA:
+        raise InputError(f"{file} has brackets more than {DEEPEST_METADATA} deep; it is damaged.")
+    found = re.search(r"compression_mode:\s*[\"']?(\w+)", text)
     if found and found[1].lower() not in ("none", ""):
         raise InputError(
             f"{path} is compressed by {found[1].lower()}; unpack it first: ros2 bag convert."
         )
+
+
+def _depth(text: str) -> int:
+    """How deep brackets stand within brackets."""
+    steps = [1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[\]{}]", text)]
+    return max(accumulate(steps), default=0)
 
 
 def _check_databases(path: Path) -> None:
@@ -248,13 +259,19 @@ def _check_databases(path: Path) -> None:
 def _bounded(path: Path, allowed: int) -> Iterator[None]:
     """Chunks do not unpack without end while this lasts; rosbags itself sets no bound.
 
-    All together unpack to no more than is allowed.
+    All together unpack to no more than is allowed. And the quality of service of a topic, YAML
+    that nobody here needs, is not parsed.
     """
     import lz4.frame
     from rosbags.rosbag1 import reader as ros1
-    from rosbags.rosbag2 import storage_mcap
+    from rosbags.rosbag2 import reader as ros2
+    from rosbags.rosbag2 import storage_mcap, storage_sqlite3
 
     mcap: Any = storage_mcap
+
+    def no_qos(_: Any) -> list[Any]:
+        return []
+
     left = allowed
 
     def limited(make: Callable[[], Any]) -> Callable[..., bytes]:
@@ -278,7 +295,8 @@ def _bounded(path: Path, allowed: int) -> Iterator[None]:
         (ros1.decompressors, {"bz2": limited(bz2.BZ2Decompressor), "lz4": lz4_limited}),
         (mcap.DECOMPRESSORS, {"zstd": limited(mcap.zstd.ZstdDecompressor), "lz4": lz4_limited}),
     ]
-    before = [dict(table) for table, _ in replaced]
+    replaced += [(vars(module), {"parse_qos": no_qos}) for module in (ros2, mcap, storage_sqlite3)]
+    before = [{name: table[name] for name in new} for table, new in replaced]
     for table, new in replaced:
         table.update(new)
     try:

@@ -123,7 +123,8 @@ def member(header, body=b"", version=1):
 def npz(name, members, compression=zipfile.ZIP_STORED):
     with zipfile.ZipFile(LOGS / f"{name}.npz", "w", compression) as archive:
         for inside, content in members:
-            archive.writestr(inside, content)
+            # Of a fixed date, so that the file is the same whenever it is made
+            archive.writestr(zipfile.ZipInfo(inside), content, compression)
 
 
 def described(shape, kind="'<f8'"):
@@ -284,6 +285,7 @@ def mcaps(whole, said):
         (LOGS / f"mcap_{name}.mcap").write_bytes(made)
     for name, text in {
         "metadata_of_brackets": "[" * 1500,
+        "metadata_of_brackets_60_times": f"- {'[' * 300}{']' * 300}\n" * 60,
         "metadata_that_runs_code": "!!python/object/apply:os.system ['touch executed']\n",
         "metadata_that_names_a_file_outside": said.replace(
             "relative_file_paths:", "relative_file_paths: [/etc/passwd]\n  other:"
