@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
 
-.PHONY: demo test lint types unit unit-first unit-second docs five-minutes bench lock clean
+.PHONY: demo test lint types unit unit-first unit-second fuzz docs five-minutes bench lock clean
 
 demo: .venv/installed
 	$(BIN)/sagewing demo --out $(OUT) --force
@@ -27,6 +27,11 @@ unit-first:
 
 unit-second:
 	$(BIN)/pytest tests/test_[p-z]*.py
+
+# Mutated files, random programs and troubled records, as many as one likes: some hours by default.
+FUZZ_EXAMPLES ?= 10000
+fuzz: .venv/installed
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -m fuzz -rP
 
 # The site of docs/, into out/site; a warning is an error.
 docs: .venv/installed

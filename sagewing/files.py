@@ -104,7 +104,12 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
 
 def to_json(value: dict[str, Any]) -> bytes:
     """A JSON file's bytes, for people to read."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    return utf8(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def utf8(text: str) -> bytes:
+    """A text file's bytes; a name that is not UTF-8, as a file's may be, gets question marks."""
+    return text.encode("utf-8", "replace")
 
 
 def json_digest(value: Any) -> str:

@@ -95,3 +95,11 @@ def test_what_C_cannot_do_is_said():
         sw.run(lorenz(), X0, P0, z, backend="fortran")
     with pytest.raises(sw.InputError, match="no transformation of JAX"):
         jax.grad(lambda z: sw.run(lorenz(), X0, P0, z, backend="c").x.sum())(z)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (B,)])
+def test_an_empty_record_has_no_estimates_and_leaves_the_state(batch):
+    z = np.zeros((*batch, 0, 2))
+    by_jax, by_c = (sw.run(lorenz(), X0, P0, z, backend=b) for b in ("jax", "c"))
+    assert by_c.x.shape == (*batch, 0, 3)
+    same(by_jax, by_c)

@@ -171,7 +171,7 @@ def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(t
         (["bench", "flight", "--scenarios", "fog"], "no scenario 'fog'; known: baseline"),
         (["bench", "flight", "--weights", "ekf=x"], "--weights takes FILTER=DIR"),
         (["bench", "flight", "--filters", "ekf", "--data", "smi"], "there is no folder at smi"),
-        (["bench", "flight", "--filters", "ekf", "--data", "tests"], "tests has no .npz files"),
+        (["bench", "flight", "--filters", "ekf", "--data", "docs"], "docs has no .npz files"),
         (["bench", "flight", "--json", "tests"], "--json takes a file; tests is a folder"),
         (["tune", "chaos", "--epochs", "0"], "--epochs must be at least 1"),
         (["bench", "chaos", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf95"),

@@ -1,7 +1,6 @@
 """Damaged, lying and hostile files: each is read as far as it can be, or refused in a sentence."""
 
 import bz2
-import contextlib
 import io
 import os
 import struct
@@ -10,101 +9,29 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from log_files import (
     flown,
     pose_topics,
-    px4,
-    ulog_bytes,
     write_bag1,
     write_bag2,
-    write_euroc,
-    write_imu_csv,
-    write_tum,
 )
 
 import sagewing as sw
 from sagewing.cli import main as cli
 from sagewing.flights import rosbag
 from sagewing.flights.read import read_log
-from sagewing.flights.survey import survey
-from sagewing.flights.timeline import timeline
 
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
-FORMATS = ("ulog", "bag1", "mcap", "db3", "npz", "csv", "euroc")
 LARGEST_BYTES = 200 << 20
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "30"))
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """One log of each format: what is given to `read_log`, and the file in it to damage."""
+    """A good bag of each ROS."""
     root = tmp_path_factory.mktemp("logs")
-    (root / "flight.ulg").write_bytes(ulog_bytes(px4(FLIGHT)))
     write_bag1(root / "flight.bag", FLIGHT)
-    write_bag2(root / "mcap", FLIGHT, storage="mcap")
     write_bag2(root / "db3", FLIGHT)
-    np.savez_compressed(
-        root / "flight.npz",
-        imu_t=FLIGHT.imu_t,
-        acc=FLIGHT.acc,
-        gyro=FLIGHT.gyro,
-        pose_t=FLIGHT.pose_t,
-        pos=FLIGHT.position,
-        quat_wxyz=FLIGHT.quaternion,
-    )
-    (root / "csv").mkdir()
-    write_imu_csv(root / "csv" / "imu.csv", FLIGHT)
-    write_tum(root / "csv" / "pose.txt", FLIGHT)
-    write_euroc(root / "euroc", FLIGHT)
-    return {
-        "ulog": (root / "flight.ulg", root / "flight.ulg"),
-        "bag1": (root / "flight.bag", root / "flight.bag"),
-        "mcap": (next((root / "mcap").glob("*.mcap")),) * 2,
-        "db3": (root / "db3", next((root / "db3").glob("*.db3"))),
-        "npz": (root / "flight.npz", root / "flight.npz"),
-        "csv": (root / "csv", root / "csv" / "imu.csv"),
-        "euroc": (root / "euroc", root / "euroc" / "mav0" / "imu0" / "data.csv"),
-    }
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_logs_that_are_damaged_below_are_good_ones(files, name):
-    assert timeline(read_log(files[name][0])).step == pytest.approx(0.02)
-
-
-def damaged(whole, share, flips):
-    """The file cut off somewhere, with some bytes changed."""
-    cut = bytearray(whole[: max(1, int(share * len(whole)))])
-    for place, value in flips:
-        cut[int(place * (len(cut) - 1))] = value
-    return bytes(cut)
-
-
-place = st.floats(0.0, 1.0)
-flip = st.tuples(place | st.floats(0.0, 0.05), st.integers(0, 255))
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(share=st.just(1.0) | place, flips=st.lists(flip, max_size=6))
-def test_a_damaged_log_is_read_or_refused_and_nothing_else(files, name, share, flips):
-    log, part = files[name]
-    whole = part.read_bytes()
-    try:
-        part.write_bytes(damaged(whole, share, flips))
-        with contextlib.suppress(sw.InputError):
-            read = read_log(log)
-            survey(read)
-            timeline(read)
-    finally:
-        part.write_bytes(whole)
+    return {"bag1": root / "flight.bag", "db3": root / "db3"}
 
 
 def refused_without_memory(path, why):
@@ -184,20 +111,20 @@ def test_a_chunk_of_a_bag_that_unpacks_without_end_is_not_unpacked(tmp_path, mon
             connection = writer.add_connection(topic, kind, typestore=store)
             for t, message in messages * 10:
                 writer.write(connection, round(1e9 * t), store.serialize_ros1(message, kind))
-    refused_without_memory(path, "A chunk of the bag unpacks to more than")
+    refused_without_memory(path, "a chunk unpacks to more than")
 
 
 def test_the_bound_on_chunks_is_gone_after_reading(files):
     from rosbags.rosbag1.reader import decompressors
 
-    read_log(files["bag1"][0])
+    read_log(files["bag1"])
     assert decompressors["bz2"] is bz2.decompress
 
 
 def test_a_bag_compressed_as_a_whole_is_not_unpacked_to_disk(tmp_path, files):
     folder = tmp_path / "packed"
     folder.mkdir()
-    said = (files["db3"][0] / "metadata.yaml").read_text()
+    said = (files["db3"] / "metadata.yaml").read_text()
     said = said.replace("compression_mode: ''", "compression_mode: FILE")
     assert "FILE" in said
     (folder / "metadata.yaml").write_text(said)

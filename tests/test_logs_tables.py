@@ -150,7 +150,7 @@ def test_axes_of_north_east_down_are_turned(tmp_path):
         (("delay_ms = 3.0", "delay_ms = true"), "delay_ms must be a number"),
         (("[pose]", "[pose"), "not a readable TOML file"),
         (("[pose]", '[pose]\nfile = "../x.csv"'), "a name in the log's folder"),
-        (("position_std = 0.05", "position_std = -1"), "above 0"),
+        (("position_std = 0.05", "position_std = -1"), "must be between 1e-09 and"),
     ],
 )
 def test_a_wrong_map_is_refused_with_what_is_wrong(tmp_path, change, why):

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from sagewing.errors import InputError
+from sagewing.errors import InputError, shown
 from sagewing.files import read_json, to_json, write_atomically
 
 SCHEMA = 1
@@ -46,15 +46,21 @@ def read_result(path: Path) -> dict[str, Any]:
     """What a `result.json` holds, with rows that name their filter and say numbers about it."""
     found = read_json(path, "result")
     if found.get("schema") != SCHEMA:
-        raise InputError(f"{path} is no result of this version: schema {found.get('schema')!r}.")
+        raise InputError(
+            f"{path} is no result of this version: schema {shown(found.get('schema'))}."
+        )
     kinds = {"command": str, "settings": dict, "seed": int, "versions": dict, "rows": list}
     for key, kind in kinds.items():
         if not isinstance(found.get(key), kind):
             raise InputError(f"{path} has no {key!r} as a result has.")
+    if not all(isinstance(version, str) for version in found["versions"].values()):
+        raise InputError(f"{path}: 'versions' must name a version for each package.")
     for row in found["rows"]:
         named = isinstance(row, dict) and isinstance(row.get("filter"), str)
         if not named or not all(isinstance(v, Said) for v in row.values()):
-            raise InputError(f"{path}: a row must name its filter and hold numbers; it is {row!r}.")
+            raise InputError(
+                f"{path}: a row must name its filter and hold numbers; it is {shown(row)}."
+            )
     return found
 
 

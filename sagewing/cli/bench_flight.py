@@ -18,7 +18,7 @@ from sagewing.bench.result import BenchResult
 from sagewing.bench.scenes import scene_of
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights
-from sagewing.files import write_atomically
+from sagewing.files import utf8, write_atomically
 from sagewing.flights.dataset import SIM, Dataset, load
 from sagewing.flights.records import WithoutPose
 from sagewing.report import flight, flight_figures
@@ -120,7 +120,7 @@ def write_report(folder: Path, result: BenchResult, comparisons: Sequence[Compar
     drawing = drawing_of(scene_of(comparisons[-1], 0))
     write_scene(folder / SCENE, drawing)
     page = result_page(result.content(), drawing, overview_in(folder))
-    write_atomically(folder / "report.html", page.encode())
+    write_atomically(folder / "report.html", utf8(page))
 
 
 def compare_all(

@@ -82,5 +82,5 @@ class BenchUniversal:
         write_atomically(self.out / "table.md", universal.markdown(rows).encode())
         console.out.print(universal.table(rows))
         for line in universal.verdict(rows, found):
-            console.out.print(line, soft_wrap=True, highlight=False)
+            console.out.print(line, soft_wrap=True)
         console.err.print(f"Written: {self.out}/ (result.json, table.md)")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,11 +19,30 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from sagewing.errors import InputError
 
-out = Console()
-err = Console(stderr=True)
+UNSHOWN = "\ufffd"
+
+
+class Terminal(Console):
+    """Shows a text as it is: names in it, of files and from files, may look like markup.
+
+    A character that is none to see, such as one that moves the cursor, is shown as a mark.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does; of what is shown only a table of ours has markup."""
+        super().print(*(Text(_plain(o)) if isinstance(o, str) else o for o in objects), **options)
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\n\t" else UNSHOWN for c in text)
+
+
+out = Terminal(emoji=False)
+err = Terminal(stderr=True, emoji=False)
 SECONDS_BETWEEN_LINES = 20.0
 
 
@@ -46,7 +64,7 @@ class Bar(Progress):
         if task.time_remaining is not None:
             said.append(f"{timedelta(seconds=round(task.time_remaining))} left")
         line = ", ".join([*said, task.fields["note"]])
-        err.print(line, highlight=False, markup=False, soft_wrap=True)
+        err.print(line, soft_wrap=True)
 
 
 @contextmanager
@@ -75,13 +93,13 @@ def silenced(quiet: bool) -> Iterator[None]:
 
 
 def error(text: str) -> None:
-    """What is wrong; the text may hold names from a file, and these may look like markup."""
-    err.print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+    """What is wrong."""
+    err.print(Text.assemble(("error:", "bold red"), " ", _plain(text)), soft_wrap=True)
 
 
 def interrupted(text: str) -> NoReturn:
     """End at once, with exit code 1: JAX, still computing, crashes where Python takes its leave."""
-    err.print(text, highlight=False, soft_wrap=True)
+    err.print(text, soft_wrap=True)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
@@ -117,4 +135,4 @@ def check_absent(paths: Iterable[Path | None], force: bool) -> None:
 def notes(lines: Sequence[str]) -> None:
     """What a user should know of the data."""
     for line in lines:
-        err.print(f"note: {line}", highlight=False, markup=False, soft_wrap=True)
+        err.print(f"note: {line}", soft_wrap=True)

@@ -9,7 +9,7 @@ import tyro
 from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.errors import InputError
-from sagewing.files import write_atomically
+from sagewing.files import utf8, write_atomically
 from sagewing.flights.columns import Map, read_map
 from sagewing.flights.draft import draft
 from sagewing.flights.read import is_table, read_log, tables_of
@@ -84,9 +84,9 @@ class Inspect:
         if self.write_map is not None:
             text = f"# Drafted from {self.log.name}; check it.\n{text}"
             self.write_map.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.write_map, text.encode())
+            write_atomically(self.write_map, utf8(text))
             said = f"Written: {self.write_map}"
-            console.err.print(said, highlight=False, markup=False, soft_wrap=True)
+            console.err.print(said, soft_wrap=True)
         if self.json is not None:
             settings = {"log": str(self.log), "map": str(self.map) if self.map else None}
             BenchResult("inspect", settings, 0, found).write(self.json)
@@ -97,7 +97,7 @@ class Inspect:
         if not seen:
             raise InputError(f"{self.log} has no columns of numbers: it is no log.")
         console.out.print(own.columns(seen))
-        console.out.print("By the first rows; step: the median between rows.", highlight=False)
+        console.out.print("By the first rows; step: the median between rows.")
         console.notes([f"not recognised: {what}" for what in lacks])
         if self.write_map is None:
             raise InputError(
@@ -111,10 +111,10 @@ class Inspect:
         with console.err.status("reading the log"):
             log = read_log(self.log, by)
             found = survey(log)
-        console.out.print(f"{log.format}: {log.name}", highlight=False, markup=False)
+        console.out.print(f"{log.format}: {log.name}")
         console.out.print(own.contents(found.signals))
         for line in (*own.sources(found.signals), *_said(found)):
-            console.out.print(line, highlight=False, markup=False)
+            console.out.print(line)
         console.notes([*log.notes, *found.doubts])
         text = _with_delay(by or Map(), found).toml()
         if not is_table and by is None:

@@ -104,4 +104,4 @@ def _parsed(entry: Entry, name: str, rest: list[str]) -> Any:
     finally:
         if printed.getvalue():
             text = wrapped(printed.getvalue(), shutil.get_terminal_size().columns)
-            console.out.print(text, markup=False, highlight=False, soft_wrap=True)
+            console.out.print(text, soft_wrap=True)

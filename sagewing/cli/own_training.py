@@ -86,11 +86,11 @@ def judge(
     console.out.print(flight.table(rows))
     own, other = figures(rows, setup.filter), figures(rows, BASELINE)
     for line in verdict(own, other):
-        console.out.print(line, highlight=False, soft_wrap=True)
+        console.out.print(line, soft_wrap=True)
     about = {"flights": [f.name for f in data.test], "kept aside": True}
     add_figures(folder, {**about, setup.filter: own, BASELINE: other}, NOT_FOR)
     said = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
-    console.err.print(f"{said} --policy {folder}", highlight=False, soft_wrap=True)
+    console.err.print(f"{said} --policy {folder}", soft_wrap=True)
 
 
 def verdict(own: Figures, other: Figures) -> list[str]:

@@ -8,7 +8,7 @@ import tyro
 from sagewing.bench.result import read_result
 from sagewing.cli import console
 from sagewing.errors import InputError
-from sagewing.files import write_atomically
+from sagewing.files import utf8, write_atomically
 from sagewing.report.page_table import check_rows
 from sagewing.report.result_page import overview_in, result_page
 from sagewing.report.scene_file import SCENE, read_scene
@@ -40,5 +40,5 @@ class Report:
         drawing = read_scene(self.result.parent / SCENE)
         made = result_page(result, drawing, overview_in(self.result.parent))
         self.out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.out, made.encode())
-        console.err.print(f"Written: {self.out}", highlight=False, soft_wrap=True)
+        write_atomically(self.out, utf8(made))
+        console.err.print(f"Written: {self.out}", soft_wrap=True)

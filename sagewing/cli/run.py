@@ -14,7 +14,7 @@ from sagewing.bench.track import Track
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
-from sagewing.files import write_atomically
+from sagewing.files import utf8, write_atomically
 from sagewing.flights.columns import read_map
 from sagewing.flights.log import Log
 from sagewing.flights.read import read_log
@@ -76,8 +76,8 @@ class Run:
         made = self._estimated(log, line, filters, learned, outages)
         self._write(made, line, filters, outages)
         console.out.print(own.table(made.rows))
-        console.out.print(own.caption(made.rows), highlight=False)
-        console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})", highlight=False)
+        console.out.print(own.caption(made.rows))
+        console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})")
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
         if self.policy is None:
@@ -142,7 +142,7 @@ class Run:
             result.write(path)
         drawing = drawing_of(made.scene)
         write_scene(self.out / SCENE, drawing)
-        write_atomically(self.out / PAGE, result_page(result.content(), drawing).encode())
+        write_atomically(self.out / PAGE, utf8(result_page(result.content(), drawing)))
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:

@@ -85,7 +85,6 @@ class SweepAblation:
             console.err.print(
                 f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, {about}. "
                 "The same command goes on with them.",
-                highlight=False,
                 soft_wrap=True,
             )
         settings = {
@@ -158,7 +157,7 @@ class SweepAblation:
             if any(line.differences for line in of):
                 console.out.print(ablation.differences_table(of))
             if axis in AXES:
-                console.out.print(ablation.finding(axis, of), highlight=False)
+                console.out.print(ablation.finding(axis, of))
         origins = {to_json(done.origin["versions"]) for done in results}
         if len(origins) > 1:
             console.notes(["the rows come from several versions of this package or of JAX."])

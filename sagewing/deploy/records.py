@@ -111,7 +111,8 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
     batched = [bool(batch) and a.ndim == v.ndim for a, v in zip(given, fields, strict=True)]
     for view, leaf, each in zip(fields, given, batched, strict=True):
         view[...] = np.moveaxis(leaf, -1, 0) if each else leaf
-    estimates = np.empty(B * T * ffi.sizeof("sw_estimate"), np.uint8)
+    # One at least: an array over the members of no struct has no place to begin.
+    estimates = np.empty(max(B * T, 1) * ffi.sizeof("sw_estimate"), np.uint8)
 
     arguments = ffi.new("sw_records *")
     arguments.steps, arguments.states = T, states
@@ -137,6 +138,6 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
     end = jax.tree.unflatten(made.structure, [np.array(leaf) for leaf in last])
     said = made.views(estimates, "sw_estimate", made.program.estimate)
     out: dict[str, Any] = {
-        name: view.reshape(*batch, T, *view.shape[1:]) for name, view in said.items()
+        name: view[: B * T].reshape(*batch, T, *view.shape[1:]) for name, view in said.items()
     }
     return Result(**out | {"ok": out["ok"] != 0}, state=end)

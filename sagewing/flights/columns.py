@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sagewing.errors import InputError
+from sagewing.errors import InputError, shown
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 M_S2 = {"m/s^2": 1.0, "g": 9.80665}
@@ -23,7 +23,10 @@ UNITS = {
 }
 Frame = Literal["enu", "ned"]
 LARGEST_DELAY_MS = 10_000.0
-LARGEST_MAP_BYTES = 1 << 20
+# Most of a drafted map is comments, which list the columns. The rest is some lines, and none is
+# long: a parser's time grows with the square of a key's length.
+LARGEST_MAP_BYTES, LARGEST_SETTINGS, LONGEST_SETTING = 1 << 20, 1 << 16, 1000
+STD = (1e-9, 1e9)  # m and rad; what is beyond cannot be squared in 32 bits
 
 
 @dataclass(frozen=True)
@@ -93,22 +96,37 @@ def _said(source: Source, allowed: set[str]) -> list[str]:
 def read_map(path: Path) -> Map:
     """The map in a TOML file."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for without end
+            raise InputError(f"{path} is no file; a map is a TOML file.")
         if path.stat().st_size > LARGEST_MAP_BYTES:
             raise InputError(f"{path} is too large for a map of columns.")
-        with path.open("rb") as file:
-            table = tomllib.load(file)
+        text = path.read_text(encoding="utf-8")
+        _check_lengths(text, path)
+        table = tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"There is no map at {path}; sagewing inspect drafts one.") from None
+    except InputError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a readable TOML file: {error}.") from None
     known = [field.name for field in fields(Map)]
     _only(table, set(known), str(path))
     frame = table.get("frame", "enu")
     if frame not in get_args(Frame):
-        raise InputError(f'{path}: frame must be "enu" or "ned"; got {frame!r}.')
+        raise InputError(f'{path}: frame must be "enu" or "ned"; got {shown(frame)}.')
     imu = _source(table, "imu", OF_IMU, path) or Source()
     pose, truth = (_source(table, name, OF_POSE, path) for name in ("pose", "truth"))
     return Map(imu, pose or Source(), truth, frame)
+
+
+def _check_lengths(text: str, path: Path) -> None:
+    settings = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    longest = max(map(len, settings), default=0)
+    if longest > LONGEST_SETTING or sum(map(len, settings)) > LARGEST_SETTINGS:
+        raise InputError(
+            f"{path} is no map: its settings may have {LARGEST_SETTINGS} characters, and "
+            f"{LONGEST_SETTING} in a line."
+        )
 
 
 def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> Source | None:
@@ -122,9 +140,9 @@ def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> 
     for key, value in given.items():
         source = replace(source, **{key: _value(key, value, where)})
     if source.file is not None and Path(source.file).name != source.file:
-        raise InputError(f"{where}: file must be a name in the log's folder; got {source.file!r}.")
-    if abs(source.delay_ms) > LARGEST_DELAY_MS:
-        raise InputError(f"{where}: delay_ms must be within +-{LARGEST_DELAY_MS:g} ms.")
+        raise InputError(
+            f"{where}: file must be a name in the log's folder; got {shown(source.file)}."
+        )
     return source
 
 
@@ -132,26 +150,28 @@ def _value(key: str, value: Any, where: str) -> Any:
     if key in COLUMNS:
         count = COLUMNS[key]
         if not isinstance(value, list) or len(value) != count:
-            raise InputError(f"{where}: {key} must be a list of {count} columns; got {value!r}.")
+            raise InputError(
+                f"{where}: {key} must be a list of {count} columns; got {shown(value)}."
+            )
         return tuple(_name(v, key, where) for v in value)
-    if key in UNITS and value not in UNITS[key]:
-        raise InputError(f"{where}: {key} must be one of {', '.join(UNITS[key])}; got {value!r}.")
+    if key in UNITS and value not in list(UNITS[key]):
+        known = ", ".join(UNITS[key])
+        raise InputError(f"{where}: {key} must be one of {known}; got {shown(value)}.")
     if key in NUMBERS:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
-            raise InputError(f"{where}: {key} must be a number; got {value!r}.")
-        if key != "delay_ms" and value <= 0:
-            raise InputError(f"{where}: {key} must be above 0; got {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{where}: {key} must be a number; got {shown(value)}.")
+        low, high = (-LARGEST_DELAY_MS, LARGEST_DELAY_MS) if key == "delay_ms" else STD
+        if not low <= value <= high:
+            raise InputError(
+                f"{where}: {key} must be between {low:g} and {high:g}; got {shown(value)}."
+            )
         return float(value)
     return _name(value, key, where)
 
 
 def _name(value: Any, key: str, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InputError(f"{where}: {key} takes names (or numbers from 0); got {value!r}.")
+        raise InputError(f"{where}: {key} takes names (or numbers from 0); got {shown(value)}.")
     return str(value)
 
 
@@ -159,5 +179,5 @@ def _only(given: dict[str, Any], allowed: set[str], where: str) -> None:
     for key in given:
         if key not in allowed:
             raise InputError(
-                f"{where} has no setting {key!r}; known: {', '.join(sorted(allowed))}."
+                f"{where} has no setting {shown(key)}; known: {', '.join(sorted(allowed))}."
             )

@@ -36,6 +36,7 @@ DEGREES_RAD_S = 20.0
 TUM = ("timestamp", "tx", "ty", "tz", "qx", "qy", "qz", "qw")
 
 
+@np.errstate(all="ignore")  # numbers of a damaged file overflow
 def draft(tables: Sequence[Table]) -> tuple[Map, list[str]]:
     """The map that names and numbers suggest, and what it could not find."""
     named = len(tables) > 1
@@ -72,6 +73,7 @@ def missing(found: Map) -> list[str]:
     return lacks
 
 
+@np.errstate(all="ignore")
 def with_known_names(table: Table) -> Table:
     """Names for a table without a header, where its numbers leave no doubt.
 
@@ -152,8 +154,7 @@ def _imu(table: Table) -> Source | None:
     if not gyro or not acc:
         return None
     rates, forces = (table.columns(c, rows=SAMPLE_ROWS) for c in (gyro, acc))
-    force = float(np.nanmedian(np.linalg.norm(forces, axis=1)))
-    rate = float(np.nanquantile(np.linalg.norm(rates, axis=1), 0.9))
+    force, rate = _length(forces, 0.5), _length(rates, 0.9)
     said = " ".join(gyro).lower()
     degrees = "deg" in said or ("rad" not in said and rate > DEGREES_RAD_S)
     return Source(
@@ -162,6 +163,13 @@ def _imu(table: Table) -> Source | None:
         gyro=gyro,
         gyro_unit="deg/s" if degrees else "rad/s",
     )
+
+
+def _length(vectors: np.ndarray, quantile: float) -> float:
+    """Of those that are known; NaN where none is."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    lengths = lengths[np.isfinite(lengths)]
+    return float(np.quantile(lengths, quantile)) if len(lengths) else np.nan
 
 
 def _pose(table: Table) -> Source | None:

@@ -1,6 +1,6 @@
 """From signals on clocks of their own to one `Flight` on a uniform clock."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -37,6 +37,8 @@ LOST_SAMPLE = 1.5
 # The body's z points down where a hovering accelerometer reads about -9.81 along it.
 DOWN_M_S2 = -4.0
 BODY_OVER = np.array([1.0, -1.0, -1.0])
+# No sensor gives more, and no clock that was set.
+LARGEST, LARGEST_S = 1e9, 1e11
 SIGNALS_OF_A_WORLD = (
     "position",
     "quaternion",
@@ -156,6 +158,22 @@ class Log:
                 "motion capture, or name its columns or topics in a map (sagewing inspect)."
             )
         return pose
+
+
+def sane(log: Log) -> Log:
+    """Numbers that no sensor gives, such as a damaged file has, are none; their squares overflow.
+
+    So large is also the time of a clock that was never set.
+    """
+    made: dict[str, Signal] = {}
+    for name in (one.name for one in fields(log)):
+        signal = getattr(log, name)
+        if isinstance(signal, Signal):
+            absurd = (np.abs(signal.value) > LARGEST).any(axis=1) | (np.abs(signal.t) > LARGEST_S)
+            if absurd.any():
+                value = np.where(absurd[:, None], np.nan, signal.value)
+                made[name] = signal._replace(value=value)
+    return replace(log, **made)
 
 
 def enu_of_ned(log: Log) -> Log:

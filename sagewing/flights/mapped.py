@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sagewing.errors import InputError
+from sagewing.errors import InputError, shown
 from sagewing.flights.columns import M_S2, METRES, RAD_S, RADIANS, SECONDS, Map, Source
 from sagewing.flights.geodesy import check_fixes, local
 from sagewing.flights.log import Log, enu_of_ned
@@ -19,7 +19,7 @@ HELD = 0.5
 def read_mapped(name: str, tables: Sequence[Table], where: str, by: Map) -> Log:
     """The log that these tables hold, as the map says."""
     notes: list[str] = []
-    imu = _Reader(by.imu, tables, "imu", notes)
+    imu = _Reader(by.imu, tables, "imu", where, notes)
     log = Log(
         name=name,
         where=where,
@@ -28,18 +28,20 @@ def read_mapped(name: str, tables: Sequence[Table], where: str, by: Map) -> Log:
         format="table",
         notes=notes,
     )
-    log.position, log.quaternion = _pose(by.pose, tables, "pose", notes)
+    log.position, log.quaternion = _pose(by.pose, tables, "pose", where, notes)
     if by.truth is not None:
-        log.truth_position, log.truth_quaternion = _pose(by.truth, tables, "truth", notes)
+        log.truth_position, log.truth_quaternion = _pose(by.truth, tables, "truth", where, notes)
     return enu_of_ned(log) if by.frame == "ned" else log
 
 
 class _Reader:
     """The signals of one source, all at its times."""
 
-    def __init__(self, source: Source, tables: Sequence[Table], name: str, notes: list[str]):
+    def __init__(
+        self, source: Source, tables: Sequence[Table], name: str, where: str, notes: list[str]
+    ):
         self.source, self.name, self.notes = source, name, notes
-        self.table = _table(source, tables, name)
+        self.table = _table(source, tables, name, where)
         if source.time is None:
             raise InputError(
                 f"{self.table.where}: the map's [{name}] names no column for time; add time = "
@@ -65,11 +67,11 @@ class _Reader:
 
 
 def _pose(
-    source: Source, tables: Sequence[Table], name: str, notes: list[str]
+    source: Source, tables: Sequence[Table], name: str, where: str, notes: list[str]
 ) -> tuple[Signal | None, Signal | None]:
     if not (source.position or source.gps or source.quaternion or source.euler):
         return None, None
-    reader = _Reader(source, tables, name, notes)
+    reader = _Reader(source, tables, name, where, notes)
     position = quaternion = None
     if source.gps:
         fixes = reader.signal("gps")
@@ -85,15 +87,15 @@ def _pose(
     return position, quaternion
 
 
-def _table(source: Source, tables: Sequence[Table], name: str) -> Table:
+def _table(source: Source, tables: Sequence[Table], name: str, where: str) -> Table:
     if source.file is None and len(tables) == 1:
         return tables[0]
     known = ", ".join(table.path.name for table in tables)
     if source.file is None:
-        raise InputError(f"The map's [{name}] must name its file; the folder has {known}.")
+        raise InputError(f"{where}: the map's [{name}] must name its file; there is {known}.")
     for table in tables:
         if table.path.name == source.file:
             return table
     raise InputError(
-        f"There is no table {source.file!r}, as the map's [{name}] says; found: {known}."
+        f"{where} has no table {shown(source.file)}, as the map's [{name}] says; it has {known}."
     )

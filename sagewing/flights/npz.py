@@ -15,7 +15,7 @@ import numpy as np
 from sagewing.errors import InputError
 from sagewing.flights.archive import load_arrays
 from sagewing.flights.flight import Flight
-from sagewing.flights.log import Log
+from sagewing.flights.log import Log, sane
 from sagewing.flights.repair import Signal
 
 FULL_PWM = 65535.0
@@ -33,7 +33,9 @@ def read_flight(path: str | Path, tau_ms: float | None = None) -> Flight:
 
     By default it is taken from the `manifest.csv` beside the file or in the folder above.
     """
-    return read_npz(Path(path), tau_ms).flight()
+    with np.errstate(all="ignore"):  # what a damaged file's numbers overflow is none below
+        log = read_npz(Path(path), tau_ms)
+    return sane(log).flight()
 
 
 def read_npz(path: Path, tau_ms: float | None = None) -> Log:

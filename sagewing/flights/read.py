@@ -1,6 +1,5 @@
 """Any log: its format is known by looking at it."""
 
-from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +9,15 @@ from sagewing.flights.archive import ZIP
 from sagewing.flights.columns import Map
 from sagewing.flights.draft import draft, missing, with_known_names
 from sagewing.flights.euroc import euroc_root, read_euroc
-from sagewing.flights.log import Log
+from sagewing.flights.log import Log, sane
 from sagewing.flights.mapped import read_mapped
 from sagewing.flights.npz import read_npz
-from sagewing.flights.repair import Signal
 from sagewing.flights.rosbag import is_bag, read_bag
 from sagewing.flights.tables import Table, is_text, read_table
 from sagewing.flights.ulog import is_ulog, read_ulog
 
 TEXT_SUFFIXES = (".csv", ".txt", ".tsv", ".tum", ".dat")
 MOST_TABLES = 50
-LARGEST, LARGEST_S = 1e9, 1e11
 KNOWN = (
     "a PX4 ULog (.ulg); a ROS 1 bag (.bag); a ROS 2 bag (a folder, .mcap or .db3); an EuRoC/ASL "
     "folder (mav0/imu0/data.csv); our .npz; a table (.csv, .txt) with IMU and pose, or a folder "
@@ -35,30 +32,15 @@ def read_log(path: str | Path, map: Map | None = None) -> Log:
     """
     path = Path(path)
     try:
-        log = _read(path, map)
+        with np.errstate(all="ignore"):  # what a damaged file's numbers overflow is none below
+            log = _read(path, map)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
     if map is not None and map.pose.position_std is not None:
         log.position_std = (map.pose.position_std,) * 3
     if map is not None and map.pose.attitude_std is not None:
         log.attitude_std = map.pose.attitude_std
-    return _sane(log)
-
-
-def _sane(log: Log) -> Log:
-    """Numbers that no sensor gives, such as a damaged file has, are none; their squares overflow.
-
-    So large is also the time of a clock that was never set.
-    """
-    made: dict[str, Signal] = {}
-    for field in fields(log):
-        signal = getattr(log, field.name)
-        if isinstance(signal, Signal):
-            absurd = (np.abs(signal.value) > LARGEST).any(axis=1) | (np.abs(signal.t) > LARGEST_S)
-            if absurd.any():
-                value = np.where(absurd[:, None], np.nan, signal.value)
-                made[field.name] = signal._replace(value=value)
-    return replace(log, **made)
+    return sane(log)
 
 
 def _read(path: Path, by: Map | None) -> Log:

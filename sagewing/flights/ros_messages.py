@@ -31,6 +31,7 @@ LAYOUTS = {
     "nav_msgs/msg/Odometry": Layout(1, 0, 85),
     "sensor_msgs/msg/NavSatFix": Layout(0, 3, 12),  # status int8, service uint16
 }
+LITTLE_ENDIAN = (b"\x01", b"\x07", b"")  # CDR, its second version; what has none is too short
 IMU, FIX, ODOMETRY = "sensor_msgs/msg/Imu", "sensor_msgs/msg/NavSatFix", "nav_msgs/msg/Odometry"
 
 
@@ -45,6 +46,11 @@ class Messages:
 
     def add(self, received_ns: int, raw: bytes) -> None:
         """One more message; a fix that is none is left out."""
+        if self._cdr and raw[1:2] not in LITTLE_ENDIAN:
+            raise InputError(
+                f"{self.where}: message {len(self._stamps)} of {self.topic} is in the encoding "
+                f"{raw[1]}; only little-endian CDR is read."
+            )
         try:
             stamp, start, status = (
                 _cdr(raw, self._layout) if self._cdr else _ros1(raw, self._layout)
@@ -85,8 +91,6 @@ def _ros1(raw: bytes, layout: Layout) -> tuple[float, int, int]:
 
 def _cdr(raw: bytes, layout: Layout) -> tuple[float, int, int]:
     """The same in ROS 2: values lie at multiples of their size, counted from the fifth byte."""
-    if raw[1] not in (1, 7):  # little-endian CDR, or its second version
-        raise InputError(f"A message is in the encoding {raw[1]}; only little-endian CDR is read.")
     body = memoryview(raw)[4:]
     seconds, nanoseconds, length = struct.unpack_from("<iII", body)
     at = 12 + length

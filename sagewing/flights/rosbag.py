@@ -3,7 +3,9 @@
 import bz2
 import contextlib
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,12 @@ POSES = (
     ODOMETRY,
 )
 # A chunk is some megabytes: one that unpacks to more than this is no log's. All messages together
-# are at most so many times the bag, and some for a small one.
+# are at most so many times the bag, and some for a small one. Where chunks of a ROS 1 bag overlap
+# in time each is unpacked again and again: all that work is bounded, too.
 LARGEST_CHUNK, INFLATION, SMALL_BYTES = 1 << 28, 100, 1 << 26
+AGAIN = 10
+# A parser of YAML takes long for brackets within brackets; metadata have them two deep.
+LARGEST_METADATA, DEEPEST_METADATA = 1 << 20, 20
 
 
 def is_bag(path: Path, head: bytes) -> bool:
@@ -78,9 +84,14 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
     first = _is_ros1(path)
     where = str(path)
     if not first:
-        _check_compression(path)
+        _check_folder(path)
+        _check_databases(path)
+    allowed = max(SMALL_BYTES, INFLATION * _size(path))
     try:
-        with _bounded(), (Reader1 if first else Reader2)(path) as reader:
+        with (
+            _bounded(path, AGAIN * allowed if first else allowed),
+            (Reader1 if first else Reader2)(path) as reader,
+        ):
             kinds = {
                 name: (info.msgtype, info.msgcount)
                 for name, info in reader.topics.items()
@@ -89,7 +100,7 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
             chosen, notes = _choose(kinds, by, where)
             gathered = {t: Messages(printable(t), kinds[t][0], not first, where) for t in chosen}
             wanted = [c for c in reader.connections if c.topic in gathered]
-            left = max(SMALL_BYTES, INFLATION * _size(path))
+            left = allowed
             for connection, time, raw in reader.messages(connections=wanted):
                 left -= len(raw)
                 if left < 0:
@@ -187,34 +198,93 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def _check_compression(path: Path) -> None:
-    """A bag compressed as a whole would be unpacked to disk, however large it says it is."""
+def _check_folder(path: Path) -> None:
+    """A bag compressed as a whole would be unpacked to disk, however large it says it is.
+
+    And a pipe among its files would be waited for without end.
+    """
     file = path / METADATA
-    if file.is_file():
-        found = re.search(r"compression_mode:\s*[\"']?(\w+)", file.read_text(errors="replace"))
-        if found and found[1].lower() not in ("none", ""):
+    if not file.is_file():
+        return
+    for other in path.iterdir():
+        if not other.is_file() and not other.is_dir():
+            raise InputError(f"{path}: {printable(other.name)} is no file; take it out.")
+    if file.stat().st_size > LARGEST_METADATA:
+        raise InputError(f"{file} has more than {LARGEST_METADATA} bytes; it is damaged.")
+    text = file.read_text(errors="replace")
+    if _depth(text) > DEEPEST_METADATA:
+        raise InputError(f"{file} has brackets more than {DEEPEST_METADATA} deep; it is damaged.")
+    found = re.search(r"compression_mode:\s*[\"']?(\w+)", text)
+    if found and found[1].lower() not in ("none", ""):
+        raise InputError(
+            f"{path} is compressed by {found[1].lower()}; unpack it first: ros2 bag convert."
+        )
+
+
+def _depth(text: str) -> int:
+    """How deep brackets stand within brackets."""
+    steps = [1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[\]{}]", text)]
+    return max(accumulate(steps), default=0)
+
+
+def _check_databases(path: Path) -> None:
+    """Tables of a bag are stored; what a database computes may be without end."""
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+    for file in files:
+        with file.open("rb") as start:
+            if start.read(len(SQLITE)) != SQLITE:
+                continue
+        try:
+            address = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
+            with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+                computed = database.execute(
+                    "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+                    "OR sql LIKE 'CREATE VIRTUAL%'"
+                ).fetchone()[0]
+                tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+                for (name,) in tables.fetchall():
+                    columns = database.execute("SELECT * FROM pragma_table_xinfo(?)", (name,))
+                    computed += sum(column[-1] != 0 for column in columns)
+        except sqlite3.Error as error:
             raise InputError(
-                f"{path} is compressed by {found[1].lower()}; unpack it first: ros2 bag convert."
+                f"{file} is not a readable bag ({printable(str(error))}); copy it again."
+            ) from None
+        if computed:
+            raise InputError(
+                f"{file} computes some of its tables, and a bag's are stored; record it again."
             )
 
 
 @contextlib.contextmanager
-def _bounded() -> Iterator[None]:
-    """Chunks do not unpack without end while this lasts; rosbags itself sets no bound."""
+def _bounded(path: Path, allowed: int) -> Iterator[None]:
+    """Chunks do not unpack without end while this lasts; rosbags itself sets no bound.
+
+    All together unpack to no more than is allowed. And the quality of service of a topic, YAML
+    that nobody here needs, is not parsed.
+    """
     import lz4.frame
     from rosbags.rosbag1 import reader as ros1
-    from rosbags.rosbag2 import storage_mcap
+    from rosbags.rosbag2 import reader as ros2
+    from rosbags.rosbag2 import storage_mcap, storage_sqlite3
 
     mcap: Any = storage_mcap
 
+    def no_qos(_: Any) -> list[Any]:
+        return []
+
+    left = allowed
+
     def limited(make: Callable[[], Any]) -> Callable[..., bytes]:
         def unpack(data: bytes, *_: Any) -> bytes:
-            out = make().decompress(data, max_length=LARGEST_CHUNK + 1)
-            if len(out) > LARGEST_CHUNK:
+            nonlocal left
+            most = min(LARGEST_CHUNK, left)
+            out = make().decompress(data, max_length=most + 1)
+            left -= len(out)
+            if len(out) > most:
                 raise InputError(
-                    "A chunk of the bag unpacks to more than "
-                    f"{LARGEST_CHUNK >> 20} MiB; no log does: it is damaged, or made to fill the "
-                    "memory."
+                    f"{path}: a chunk unpacks to more than {LARGEST_CHUNK >> 20} MiB, or all "
+                    f"chunks to more than {allowed >> 20} MiB; no log of its size does: it is "
+                    "damaged, or made to fill the memory."
                 )
             return out
 
@@ -225,7 +295,8 @@ def _bounded() -> Iterator[None]:
         (ros1.decompressors, {"bz2": limited(bz2.BZ2Decompressor), "lz4": lz4_limited}),
         (mcap.DECOMPRESSORS, {"zstd": limited(mcap.zstd.ZstdDecompressor), "lz4": lz4_limited}),
     ]
-    before = [dict(table) for table, _ in replaced]
+    replaced += [(vars(module), {"parse_qos": no_qos}) for module in (ros2, mcap, storage_sqlite3)]
+    before = [{name: table[name] for name in new} for table, new in replaced]
     for table, new in replaced:
         table.update(new)
     try:

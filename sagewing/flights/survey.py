@@ -15,7 +15,7 @@ from sagewing.flights.repair import (
     Signal,
     clean,
 )
-from sagewing.flights.tables import SAMPLE_ROWS, Table
+from sagewing.flights.tables import SAMPLE_ROWS, Table, printable
 
 FAST_RAD_S = 20.0
 # The third difference of white noise has 20 times its variance, and that of a flight nearly none.
@@ -153,6 +153,7 @@ class Column(NamedTuple):
     step: float  # the median, between rows: of a clock, its unit's
 
 
+@np.errstate(all="ignore")  # numbers of a damaged file overflow
 def columns(tables: list[Table]) -> list[Column]:
     """The columns of numbers of some tables."""
     found = []
@@ -163,5 +164,5 @@ def columns(tables: list[Table]) -> list[Column]:
             known = value[np.isfinite(value)]
             step = float(np.median(np.diff(known))) if len(known) > 1 else np.nan
             low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
-            found.append(Column(table.path.name, name, float(low), float(high), step))
+            found.append(Column(printable(table.path.name), name, float(low), float(high), step))
     return found

@@ -4,18 +4,21 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.errors import InputError
+from sagewing.errors import InputError, shown
 
 SAMPLE_ROWS = 2000
 SNIFFED_BYTES = 1 << 16
-# No line of a log is longer; a longer one is no text.
+# No line of a log is longer, and no table wider; a longer line is no text.
 LONGEST_LINE = 1 << 15
+MOST_COLUMNS = 1 << 12
 LONGEST_NAME = 60
 
 
@@ -50,23 +53,21 @@ class Table:
                     )
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}.") from None
+        except InputError:
+            raise
         except (ValueError, IndexError) as error:
             why = str(error).split("; use `usecols`")[0].rstrip(".")
             raise InputError(
-                f"{self.path} is not a table of numbers in {', '.join(wanted)}: {why}; "
+                f"{self.path} is not a table of numbers in {shown(', '.join(wanted))}: {why}; "
                 "correct or delete that row."
             ) from None
         if not len(read):
             raise InputError(f"{self.path} has no rows.")
         return read
 
-    def _rows(self, file: Iterator[str]) -> Iterator[str]:
+    def _rows(self, file: TextIO) -> Iterator[str]:
         d = self.delimiter
-        for number, line in enumerate(file):
-            if number < self.skip:
-                continue
-            if len(line) > LONGEST_LINE:
-                raise ValueError(f"line {number + 1} has {len(line)} characters")
+        for line in islice(_lines(file, self.path), self.skip, None):
             if d is not None:
                 line = line.strip()
                 if not line:
@@ -81,9 +82,8 @@ class Table:
     def _place(self, name: str) -> int:
         if name in self.names:
             return self.names.index(name)
-        raise InputError(
-            f"{self.path} has no column {name!r}; it has {', '.join(map(repr, self.names[:40]))}."
-        )
+        known = ", ".join(map(repr, self.names[:40]))
+        raise InputError(f"{self.path} has no column {shown(name)}; it has {known}.")
 
     def numeric(self) -> tuple[str, ...]:
         """The names of the columns that hold numbers, by the first rows."""
@@ -115,7 +115,7 @@ def read_table(path: Path) -> Table:
     """The layout of a text file: its delimiter, its header, its columns."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace") as file:
-            lines = [line.strip() for line in islice(file, 200)]
+            lines = [line.strip() for line in islice(_lines(file, path), 200)]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     filled = [(i, line) for i, line in enumerate(lines) if line]
@@ -125,6 +125,8 @@ def read_table(path: Path) -> Table:
     delimiter = next((d for d in (",", ";", "\t") if d in data[-1][1]), None)
     first, line = data[0]
     head = _split(line, delimiter)
+    if len(head) > MOST_COLUMNS:
+        raise InputError(f"{path} has {len(head)} columns; a table has at most {MOST_COLUMNS}.")
     if not any(_number(cell) for cell in head):
         return Table(path, _names(head), delimiter, first + 1)
     comments = [line.lstrip("# ") for i, line in filled if line.startswith("#") and i < first]
@@ -142,11 +144,22 @@ def printable(text: str) -> str:
 
 def _names(cells: Sequence[str]) -> tuple[str, ...]:
     """Each once: a second column of a name gets its number."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for i, cell in enumerate(cells):
         name = printable(cell.strip().strip('"').strip()) or str(i)
-        names.append(f"{name}#{i}" if name in names else name)
+        names[f"{name}#{i}" if name in names else name] = None
     return tuple(names)
+
+
+def _lines(file: TextIO, path: Path) -> Iterator[str]:
+    """The lines of a file, none read further than a line of a log can be long."""
+    for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), ""), 1):
+        if len(line) > LONGEST_LINE:
+            raise InputError(
+                f"{path}: line {number} has more than {LONGEST_LINE} characters; it is damaged, or "
+                "no table."
+            )
+        yield line
 
 
 def _split(line: str, delimiter: str | None) -> list[str]:

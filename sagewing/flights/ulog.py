@@ -28,6 +28,8 @@ OTHER = (
     "vehicle_local_position_groundtruth",
     "vehicle_attitude_groundtruth",
 )
+# A log has some hundred fields of these topics; a parser needs some hundred bytes for each.
+MOST_FIELDS = 1 << 16
 
 Fields = dict[str, np.ndarray]
 
@@ -54,7 +56,8 @@ def read_ulog(path: Path, by: Map | None = None) -> Log:
     fixes = None
     if pose in GPS:
         fixes = _fixes(topics[pose], path, pose)
-        said = [topics[pose].get(name, np.zeros(1)) for name in ("eph", "eph", "epv")]
+        rows = len(topics[pose]["timestamp"])
+        said = [topics[pose].get(name, np.zeros(rows)) for name in ("eph", "eph", "epv")]
         log.position_std = accuracy(np.stack(said, axis=1))
     elif pose is not None:
         log.position, log.quaternion = _odometry(topics[pose], path, pose, delay)
@@ -73,12 +76,29 @@ def _topics(path: Path) -> tuple[dict[str, Fields], list[str]]:
         raise InputError(
             "Reading a ULog needs pyulog, which is not installed: pip install pyulog."
         ) from None
-    check_formats(path)
+    laid_out = check_formats(path)
+    wanted = {*IMU, *POSE, *GPS, *OTHER}
+    room = MOST_FIELDS
+
+    class Subscription(ULog._MessageAddLogged):
+        """A topic that is not wanted is not laid out, and the others have so much room."""
+
+        def _parse_format(self, message_formats: Any) -> None:
+            nonlocal room
+            if self.message_name in wanted:
+                room -= laid_out.get(self.message_name, 1)
+                if room < 0:
+                    raise RuntimeError(f"its topics have more than {MOST_FIELDS} fields")
+                super()._parse_format(message_formats)
+
+    class Bounded(ULog):
+        _MessageAddLogged = Subscription
+
     said = io.StringIO()
     try:
         # It prints what it doubts; stdout is for results.
         with contextlib.redirect_stdout(said), path.open("rb") as file:
-            read: Any = ULog(file, [*IMU, *POSE, *GPS, *OTHER])
+            read: Any = Bounded(file, list(wanted))
     # What a damaged file makes a parser do is not known beforehand.
     except (Exception, RecursionError) as error:
         raise InputError(

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from sagewing.bench.flight import ONBOARD
-from sagewing.errors import InputError
+from sagewing.errors import InputError, shown
 from sagewing.report import flight
 from sagewing.report.flight import COLUMNS, Column, headed, summed_up
 from sagewing.report.style import SCENARIOS, dark, label, light
 
+LARGEST = 1e100  # of a table's numbers: such that their squares are numbers, too
 RATIO = "nis_over_expected"
 # Of a record without the benchmark's scenarios: what it says, and what its heading means.
 FURTHER = {
@@ -37,10 +38,15 @@ def check_rows(rows: list[dict[str, Any]], where: str) -> None:
     """Refuse rows, of a file that anyone may have written, of which no table can be made."""
     numbers = {column.key for column in (*COLUMNS, *FURTHER)} | {"nis_mean", "nis_expected"}
     for row in rows:
-        wrong = [k for k in numbers & row.keys() if not isinstance(row[k], float | int | None)]
+        wrong = [k for k in numbers & row.keys() if not _is_number(row[k])]
         wrong += [k for k in ("scenario", "flight") if not isinstance(row.get(k, ""), str)]
         if wrong:
-            raise InputError(f"{where}: {wrong[0]!r} of {row['filter']!r} is {row[wrong[0]]!r}.")
+            said = shown(row[wrong[0]])
+            raise InputError(f"{where}: {wrong[0]!r} of {shown(row['filter'])} is {said}.")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, float | int) and abs(value) <= LARGEST)
 
 
 def html(rows: list[dict[str, Any]]) -> str:

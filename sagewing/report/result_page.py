@@ -24,8 +24,9 @@ def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Pic
         lead, made = _lead(result), f"sagewing {command}, seed {result['seed']}"
     else:
         notes = settings.get("notes")
-        lead = [f"Note: {note}." for note in notes] if isinstance(notes, list) else []
-        made = f"sagewing {command} {settings.get('log', '')}"
+        notes = notes if isinstance(notes, list) else []
+        lead = [f"Note: {note}." for note in notes if isinstance(note, str)]
+        made = f"sagewing {command} {_text(settings, 'log')}"
     return page_of(
         drawing,
         result["rows"],
@@ -48,6 +49,11 @@ def overview_in(folder: Path) -> list[Picture]:
     return [Picture("All scenarios at a glance", text, path)]
 
 
+def _text(settings: dict[str, Any], key: str) -> str:
+    """A setting, of a file that anyone may have written, if it is text."""
+    return said if isinstance(said := settings.get(key), str) else ""
+
+
 def _lead(result: dict[str, Any]) -> list[str]:
     """What was flown, in a sentence or two."""
     settings = result["settings"]
@@ -56,9 +62,9 @@ def _lead(result: dict[str, Any]) -> list[str]:
     noise = {
         "paper": "up to 1 m of noise and outliers of 5 m",
         "good": "up to 0.05 m of noise and outliers of 0.25 m",
-    }.get(str(settings.get("noise")), "noise")
+    }.get(_text(settings, "noise"), "noise")
     seeds = settings.get("seeds", 1)
-    draws = "one draw" if seeds == 1 else f"{seeds} draws"
+    draws = f"{seeds} draws" if isinstance(seeds, int) and seeds != 1 else "one draw"
     return [
         f"{flights} {kind}, {draws} of noise each. The pose comes with "
         f"{noise}. Every filter sees the same measurements from the same start."

@@ -2,6 +2,8 @@
 
 import colorsys
 
+from sagewing.files import utf8
+
 LABELS = {
     "truth": "truth",
     "ekf": "EKF",
@@ -71,7 +73,7 @@ def label(name: str) -> str:
 
 def light(name: str) -> str:
     """A filter's colour on a light page."""
-    return COLOURS.get(name) or OTHERS[sum(name.encode()) % len(OTHERS)]
+    return COLOURS.get(name) or OTHERS[sum(utf8(name)) % len(OTHERS)]
 
 
 def dark(name: str) -> str:
