@@ -130,11 +130,11 @@ class Recovering(eqx.Module):
         widen = (counts.failed > 0.0) | jnp.any(tried, axis=0)
         restart = counts.failed > PATIENCE
 
-        # Four times the variances and twice the covariances: positive definite after some of these
-        P = jnp.where(widen, 2.0 * (P + diagonal_matrix(variances)), P)
         most = 1e-3 * largest(x.dtype) / x.shape[0]
-        shrink = jnp.sqrt(jnp.minimum(most / jnp.maximum(diagonal(P), most), 1.0))
+        shrink = jnp.sqrt(jnp.minimum(most / jnp.maximum(variances, most), 1.0))
         P = shrink[:, None] * P * shrink[None]
+        # Four times the variances and twice the covariances: positive definite after some of these
+        P = jnp.where(widen, 2.0 * (P + diagonal_matrix(diagonal(P))), P)
         counts = counts._replace(
             good=jnp.where(promote, 0.0, counts.good),
             due=jnp.zeros_like(counts.due),
