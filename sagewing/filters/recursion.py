@@ -90,7 +90,8 @@ def predict(
     x_pred = per_sample(model.transition, x, u, dt)
     F, x_pred = hold((F, x_pred))
     FPF = propagate(F, P, model.constants)
-    ok = all_finite(x_pred, diagonal(FPF)) & clock_ok(recovery, dt)
+    variances = diagonal(FPF)
+    ok = all_finite(x_pred, variances) & jnp.all(variances >= 0.0, axis=0) & clock_ok(recovery, dt)
     x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
     return x_pred, F, FPF, ok
 
@@ -146,7 +147,8 @@ def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[
     """The normalised innovation squared and the log-likelihood of the channels that arrived."""
     none = jnp.zeros_like(white[0])
     nis = sum(white**2, none)
-    return nis, -0.5 * sum(white**2 + arrived * (2.0 * jnp.log(diagonal(L)) + LOG_2PI), none)
+    normalizer = jnp.where(arrived, 2.0 * jnp.log(diagonal(L)) + LOG_2PI, 0.0)
+    return nis, -0.5 * sum(white**2 + normalizer, none)
 
 
 def of_arrived(R: Innovations, arrived: Arrived) -> Innovations:
