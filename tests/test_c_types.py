@@ -193,3 +193,15 @@ def test_whole_numbers_of_64_bits_are_those_of_JAX(tmp_path, hardly_optimised):
         expected, *made = both(filt, np.float64, [2.5, 4.5], z, None, tmp_path)
     for one in made:
         np.testing.assert_allclose(one.x, expected.x, rtol=1e-12)
+
+
+def test_filters_of_this_package_need_no_integers_of_64_bits():
+    """So that one text serves both precisions."""
+    modes = sw.models.Switched((sw.models.Lorenz(), sw.models.Thomas()), inputs=((0, 0), (0, 0)))
+    policy = sw.Policy.pretrained("universal")
+    filters = (
+        (sw.EKF(modes, [0.01] * 3, np.ones((2, 2))), 1),
+        (sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy), 0),
+    )
+    for filt, n_u in filters:
+        assert "int64_t" not in source(filt, n_u).code

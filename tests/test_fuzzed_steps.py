@@ -21,20 +21,21 @@ DTYPES = (np.float32, np.float64) if FULL else (np.float32,)
 CHECKS = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 ROUNDING = 1e-5  # of bounds, in single precision
+LARGEST = 1e308  # a number that is finite
 OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik", "restarts")
 
 
 def limits(filt, name, base):
-    """The least and the largest value of an adapted variance; only its sign is known of VBAKF's."""
+    """The least and the largest value of a variance; VBAKF's r has no bounds."""
     filt = getattr(filt, "inner", filt)
     base = np.asarray(base, float)
     if not hasattr(filt, "bounds"):
         known = name == "q" or "Variational" not in type(filt).__name__
-        low, high = (base, base) if known else (0 * base, np.full_like(base, np.inf))
+        low, high = (base, base) if known else (0 * base, np.full_like(base, LARGEST))
     else:
         low, high = (np.maximum(b * base, filt.floor) for b in filt.bounds)
         low, high = np.minimum(low, base), np.maximum(high, base)
-    return low * (1 - ROUNDING), np.minimum(high * (1 + ROUNDING), 3e38)
+    return low * (1 - ROUNDING), high * (1 + ROUNDING)
 
 
 def limits_of(filt):
