@@ -57,6 +57,13 @@ def test_zeros_of_the_model_are_not_computed(size, step):
     assert 3.5 * operations(False) < operations(True)
 
 
+def test_the_header_names_only_functions_that_can_be_called():
+    made = source(sw.EKF(Chain(), [1.0] * 3, [1.0]), dtype=np.float32)
+    assert set(re.findall(r"\bsw_\w+(?=:|\()", made.header)) == {
+        *("sw_init", "sw_step", "sw_predict_only")
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "exact", "inputs"),
     [
