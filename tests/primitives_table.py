@@ -237,7 +237,7 @@ def _switched(i, x, y):
 
 
 def _dynamic_slice(i, x):
-    return lax.dynamic_slice(x, (i, *(np.int32(0),) * (x.ndim - 1)), (1, *x.shape[1:]))
+    return lax.dynamic_slice(x, (i, *(jnp.zeros_like(i),) * (x.ndim - 1)), (1, *x.shape[1:]))
 
 
 def _searched(side: str) -> Callable[..., Any]:
