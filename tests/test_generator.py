@@ -147,9 +147,8 @@ def test_tables_of_the_same_numbers_in_another_shape_are_two():
 @pytest.mark.parametrize("helps", [True, False])
 def test_a_compiler_that_crashes_is_called_again_without_the_pass_it_crashes_in(helps, tmp_path):
     compiler = tmp_path / "gcc12"
-    compiler.write_text(
-        f'#!/bin/sh\necho "$@" >&2\ncase "$*" in *{RESCUE}*) exit {0 if helps else 1};; esac\nexit 1\n'
-    )
+    end = f'case "$*" in *{RESCUE}*) exit {0 if helps else 1};; esac; exit 1'
+    compiler.write_text(f'#!/bin/sh\necho "$@" >&2\n{end}\n')
     compiler.chmod(0o700)
     done = called([str(compiler), "-O3", "large.c"], tmp_path)
     assert (done.returncode == 0) is helps
