@@ -90,7 +90,8 @@ BINARY = [
     *(plain(f, "bb") for f in (lax.bitwise_and, lax.bitwise_or, lax.bitwise_xor)),
     *(plain(f, "ff", ulps=8) for f in (lax.atan2, lax.pow)),
     plain(lambda x, y: lax.pow(x, y), "fi", ulps=16),
-    plain(lambda x, low, high: lax.clamp(low, x, high), "fff", "iii", "lll"),
+    # JAX has no vmap of a scalar clamp whose operand is known
+    plain(lambda x, low, high: lax.clamp(low, x, high), "fff", "iii", "lll", ndim=(1, 2)),
     plain(lambda flag, a, b: lax.select_n(flag, a, b), "bff", "bii", "bll", "bbb"),
     plain(
         lambda i, a, b, c: lax.select_n(lax.clamp(np.int32(0), i, np.int32(2)), a, b, c),
@@ -237,7 +238,7 @@ def _switched(i, x, y):
 
 
 def _dynamic_slice(i, x):
-    return lax.dynamic_slice(x, (i, *(np.int32(0),) * (x.ndim - 1)), (1, *x.shape[1:]))
+    return lax.dynamic_slice(x, (i, *(jnp.zeros_like(i),) * (x.ndim - 1)), (1, *x.shape[1:]))
 
 
 def _searched(side: str) -> Callable[..., Any]:

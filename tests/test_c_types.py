@@ -12,6 +12,8 @@ import sagewing as sw
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import FLAGS
 from sagewing.deploy.compiled import CompiledFilter
+from sagewing.deploy.graph import Graph
+from sagewing.deploy.program import Input
 from sagewing.deploy.records import run_compiled
 from sagewing.deploy.refusal import NotInC
 from sagewing.deploy.trace import RULES
@@ -182,6 +184,18 @@ def test_a_models_own_zeros_give_in_C_what_they_give_in_JAX(dtype, tmp_path, har
         np.testing.assert_allclose(one.x, expected.x, rtol=1e-5)
 
 
+def test_a_product_with_zero_is_left_out_of_a_model_where_it_cannot_be_NaN():
+    """Half of dt is finite, as dt is; twice dt may be infinite."""
+    graph = Graph(np.float32)
+    graph.exact = True
+    dt = graph.element(graph.vector("input", (), Input("dt", True)), 0)
+    zero, half, two = (graph.constant(np.float32(n)) for n in (0.0, 0.5, 2.0))
+    for part in (dt, graph.apply("mul", half, dt), graph.apply("div", dt, two)):
+        assert graph.apply("mul", zero, part) is zero
+    for other in (graph.apply("mul", two, dt), graph.apply("div", dt, half)):
+        assert graph.apply("mul", zero, other) is not zero
+
+
 def test_whole_numbers_of_64_bits_are_those_of_JAX(tmp_path, hardly_optimised):
     def move(x):
         large = (1e9 * x).astype(int) * 7
@@ -193,3 +207,15 @@ def test_whole_numbers_of_64_bits_are_those_of_JAX(tmp_path, hardly_optimised):
         expected, *made = both(filt, np.float64, [2.5, 4.5], z, None, tmp_path)
     for one in made:
         np.testing.assert_allclose(one.x, expected.x, rtol=1e-12)
+
+
+def test_filters_of_this_package_need_no_integers_of_64_bits():
+    """So that one text serves both precisions."""
+    modes = sw.models.Switched((sw.models.Lorenz(), sw.models.Thomas()), inputs=((0, 0), (0, 0)))
+    policy = sw.Policy.pretrained("universal")
+    filters = (
+        (sw.EKF(modes, [0.01] * 3, np.ones((2, 2))), 1),
+        (sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy), 0),
+    )
+    for filt, n_u in filters:
+        assert "int64_t" not in source(filt, n_u).code

@@ -19,6 +19,7 @@ import sagewing as sw
 from sagewing import files
 from sagewing.compilations import Programs
 from sagewing.deploy import cache as cache_module
+from sagewing.deploy import compiling as compiling_module
 from sagewing.deploy import compiled as compiled_module
 from sagewing.deploy import online as online_module
 
@@ -90,7 +91,7 @@ def compiler(folder: Path, script: str) -> str:
     ids=["nothing", "empty", "garbage", "fails", "hangs", "dies"],
 )
 def test_a_compiler_that_does_not_do_its_work(tmp_path, monkeypatch, script, words):
-    monkeypatch.setattr(cache_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(compiling_module, "PATIENCE", 0.5)
     made = compiler(tmp_path, script)
     monkeypatch.setattr(cache_module, "_compiler", lambda: made)
     falls_back(words)

@@ -11,6 +11,7 @@ import pytest
 import sagewing as sw
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import FLAGS
+from sagewing.deploy.compiling import RESCUE, called
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.storage import shared
 
@@ -55,6 +56,13 @@ def test_zeros_of_the_model_are_not_computed(size, step):
         return int(predicting[1])
 
     assert 3.5 * operations(False) < operations(True)
+
+
+def test_the_header_names_only_functions_that_can_be_called():
+    made = source(sw.EKF(Chain(), [1.0] * 3, [1.0]), dtype=np.float32)
+    assert set(re.findall(r"\bsw_\w+(?=:|\()", made.header)) == {
+        *("sw_init", "sw_step", "sw_predict_only")
+    }
 
 
 @pytest.mark.parametrize(
@@ -134,3 +142,14 @@ def test_tables_of_the_same_numbers_in_another_shape_are_two():
 
     made = source(sw.EKF(Folded(), [1.0] * 2, [1.0]), dtype=np.float32)
     assert len(re.findall(r"static const sw_real sw_table", made.code)) == 2
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_a_compiler_that_crashes_is_called_again_without_the_pass_it_crashes_in(helps, tmp_path):
+    compiler = tmp_path / "gcc12"
+    end = f'case "$*" in *{RESCUE}*) exit {0 if helps else 1};; esac; exit 1'
+    compiler.write_text(f'#!/bin/sh\necho "$@" >&2\n{end}\n')
+    compiler.chmod(0o700)
+    done = called([str(compiler), "-O3", "large.c"], tmp_path)
+    assert (done.returncode == 0) is helps
+    assert (RESCUE in done.stderr) is helps  # else what the first call said

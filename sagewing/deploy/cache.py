@@ -2,20 +2,18 @@
 
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from functools import lru_cache
 from pathlib import Path
 
 from sagewing.caches import check_owner, default_folder, private
 from sagewing.deploy.c99 import Source
+from sagewing.deploy.compiling import compiled, ran
 from sagewing.deploy.header import CALLING, NAME
 from sagewing.deploy.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.files import read_regular, sha256, write_atomically
 
-PATIENCE = 300.0  # seconds for a compiler; our largest filters take about ten
 COMPILERS = ("cc", "gcc", "clang")
 # Contraction and the absence of floating-point traps change no rule for NaN or infinity.
 FLAGS = (
@@ -69,33 +67,9 @@ def _target(compiler: str) -> str:
     """The compiler and the processor that it compiles for: a home may be shared by machines."""
     said = [compiler]
     for arguments in (["--version"], ["-march=native", "-E", "-v", "-x", "c", os.devnull]):
-        run = _run([compiler, *arguments], Path.cwd())
+        run = ran([compiler, *arguments], Path.cwd())
         said += [run.stdout, *(line for line in run.stderr.splitlines() if "-march" in line)]
     return "\n".join(said)
-
-
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """What a compiler says; one that takes too long is ended, with all that it has started."""
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=PATIENCE)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise NotInC(
-                    f"The C compiler did not end in {PATIENCE:g} s: {' '.join(command)}"
-                ) from None
-            raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _files(source: Source) -> dict[str, str]:
@@ -115,7 +89,7 @@ def _compile(compiler: str, flags: tuple[str, ...], source: Source, folder: Path
             (work / file).write_text(text, encoding="utf-8")
         sources = (f"{NAME}.c", f"{source.calling}.c")
         command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
-        run = _run(command, work)
+        run = compiled(command, work)
         if run.returncode != 0:
             raise NotInC(f"The C compiler failed: {' '.join(command)}\n{run.stderr[:2000]}")
         built = work / "filter.so"

@@ -128,7 +128,8 @@ class Record:
     @property
     def state(self) -> Any:
         """The filter's state, as its `init` makes it."""
-        leaves = [view.copy() for view in self._fields.values()]
+        fields = zip(self._filt.program.state, self._fields.values(), strict=True)
+        leaves = [view != 0 if field.kind == "bool" else view.copy() for field, view in fields]
         return jax.tree.unflatten(self._filt.structure, leaves)
 
     @state.setter

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.deploy.longs import as_ints
 from sagewing.deploy.operations import BITS, COMMUTATIVE, OPERATIONS, Kind, whole
 from sagewing.deploy.signs import is_finite_and_positive
 
@@ -85,7 +84,7 @@ class Graph:
             return self._of_whole(op, args[0])
         if all(a.op == "const" for a in args):
             return self._fold(op, args)
-        simple = as_ints(self, op, args) or self._simplify(op, args)
+        simple = self._simplify(op, args)
         if simple is not None:
             return simple
         return self.apply_exactly(op, *args)

@@ -23,7 +23,8 @@ MEANING = {
     "d": "how fast q and r, in this order, were adapted: 0 not at all, 1 at once",
     "nis": "the normalised innovation squared",
     "loglik": "the log-likelihood of the measurement",
-    "ok": "0 where something overflowed or was too far off, and the step did without",
+    "ok": "0 where something overflowed or was not plausible, and the step did without",
+    "restarts": "how often the filter has gone back to an earlier state",
 }
 PROTOTYPES = """\
 /* Start from x0 [SW_NX] and its covariance P0 [SW_NX * SW_NX]. */
@@ -101,12 +102,18 @@ def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:
         *_said(filt.model),
         "Cost, for sw_real of 4 bytes (double: 8):",
     ]
-    for name, cost in costs.items():
-        if name != "init":
-            lines.append(
-                f"  sw_{name}: {cost.operations} operations at most, "
-                f"{4 * (cost.numbers + state)} bytes of stack at most"
-            )
+    for name in ("step", "predict_only"):
+        cost = costs[name]
+        lines.append(
+            f"  sw_{name}: {cost.operations} operations at most, "
+            f"{4 * (cost.numbers + state)} bytes of stack at most"
+        )
+    if "recover" in costs:
+        more = costs["recover"]
+        lines.append(
+            f"  a step after which the filter recovers: {more.operations} operations and "
+            f"{4 * more.numbers} bytes of stack more"
+        )
     lines.append(f"  state: {4 * state} bytes; tables of constants: {4 * table} bytes")
     return "\n".join(lines)
 

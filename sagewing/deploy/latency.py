@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from sagewing.deploy.c99 import Source, source
 from sagewing.deploy.cache import FLAGS
+from sagewing.deploy.compiling import compiled
 from sagewing.deploy.header import NAME
 from sagewing.deploy.online import Online
 
@@ -98,7 +99,7 @@ def loop(case: Case, compiler: list[str], emulator: tuple[str, ...] = ()) -> Ite
         folder = Path(work)
         write(made, folder)
         shutil.copy(TIMING / "loop.c", folder)
-        run([*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder)
+        compiled([*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder).check_returncode()
         (folder / "in").write_bytes(numbers.astype(np.float32).tobytes())
         yield Loop((*emulator, "./loop"), folder, len(case.z))
 

@@ -132,10 +132,10 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
         list(pool.map(lambda a, b: run_piece(arguments, a, b), cuts[:-1], cuts[1:]))
 
     last = [
-        np.moveaxis(view, 0, -1) if each else view[0, ...]
-        for view, each in zip(fields, batched, strict=True)
+        np.array(np.moveaxis(view, 0, -1) if each else view[0, ...], leaf.dtype)  # a flag is an int
+        for view, leaf, each in zip(fields, given, batched, strict=True)
     ]
-    end = jax.tree.unflatten(made.structure, [np.array(leaf) for leaf in last])
+    end = jax.tree.unflatten(made.structure, last)
     said = made.views(estimates, "sw_estimate", made.program.estimate)
     out: dict[str, Any] = {
         name: view[: B * T].reshape(*batch, T, *view.shape[1:]) for name, view in said.items()

@@ -21,4 +21,14 @@ def is_finite_and_positive(node: Any) -> bool:
         return bool(np.isfinite(node.attr) and node.attr >= 0)
     if node.op == "elem" and node.args[0].op == "input":
         return node.args[0].attr.name == "dt"  # a step refuses others
+    if node.op in ("mul", "div") and is_part(node):
+        return all(is_finite_and_positive(arg) for arg in node.args)
     return node.op == "to_real" and node.args[0].kind == "bool"
+
+
+def is_part(node: Any) -> bool:
+    """Whether a product or a quotient is no larger than its other factor, such as dt / 2."""
+    a, b = node.args
+    if node.op == "div":
+        return b.op == "const" and b.attr >= 1
+    return any(one.op == "const" and abs(one.attr) <= 1 for one in (a, b))

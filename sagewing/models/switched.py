@@ -48,7 +48,7 @@ class Switched(Model):
 
     def mode(self, u: Input) -> Int[Array, ""]:
         """Which model holds; a number that names none is the nearest that does."""
-        return jnp.clip(jnp.round(self._given(u)[0]).astype(int), 0, self.modes - 1)
+        return jnp.clip(jnp.round(self._given(u)[0]).astype(jnp.int32), 0, self.modes - 1)
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
         """That of the model that holds."""

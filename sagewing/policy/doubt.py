@@ -59,7 +59,7 @@ def weighed(
     arrived: Arrived,
 ) -> Doubt:
     """One more innovation: whitened, what the sway expects of that, and its squares over S."""
-    count = jnp.sum(arrived, axis=0)
+    count = jnp.sum(arrived, axis=0, dtype=white.dtype)
     square, along, own = (
         jnp.sum(a * b, axis=0) for a, b in ((white, white), (white, by_gain), (by_gain, by_gain))
     )
