@@ -19,8 +19,8 @@ import sagewing as sw
 from sagewing import files
 from sagewing.compilations import Programs
 from sagewing.deploy import cache as cache_module
-from sagewing.deploy import compiling as compiling_module
 from sagewing.deploy import compiled as compiled_module
+from sagewing.deploy import compiling as compiling_module
 from sagewing.deploy import online as online_module
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
