@@ -175,7 +175,7 @@ def _sum_overflows(*operands: np.ndarray) -> np.ndarray:
 
 def _product_overflows(x: np.ndarray) -> np.ndarray:
     exponents = np.abs(np.frexp(np.where(np.isfinite(x), x, 1))[1])
-    return np.sum(exponents, axis=1) > np.finfo(x.dtype).maxexp - 2
+    return np.sum(exponents, axis=1) > np.finfo(x.dtype).maxexp - 8
 
 
 def _moved(way: str) -> Callable[..., Any]:
