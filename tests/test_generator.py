@@ -150,6 +150,6 @@ def test_a_compiler_that_crashes_is_called_again_without_the_pass_it_crashes_in(
     end = f'case "$*" in *{RESCUE}*) exit {0 if helps else 1};; esac; exit 1'
     compiler.write_text(f'#!/bin/sh\necho "$@" >&2\n{end}\n')
     compiler.chmod(0o700)
-    done = called([str(compiler), "-O3", "large.c"], tmp_path)
+    done = compiled([str(compiler), "-O3", "large.c"], tmp_path)
     assert (done.returncode == 0) is helps
     assert (RESCUE in done.stderr) is helps  # else what the first call said
