@@ -11,7 +11,7 @@ import pytest
 import sagewing as sw
 from sagewing.deploy.c99 import source
 from sagewing.deploy.cache import FLAGS
-from sagewing.deploy.compiling import RESCUE, called
+from sagewing.deploy.compiling import RESCUE, compiled
 from sagewing.deploy.helpers import prelude
 from sagewing.deploy.storage import shared
 
