@@ -122,9 +122,9 @@ def test_a_hostile_store_is_refused_and_left_as_it_is(place, name):
     assert store.read_bytes() == before
 
 
-@pytest.mark.parametrize("kind", ["csv", "ulg", "npz", "toml"])
+@pytest.mark.parametrize("kind", ["csv", "ulg", "npz", "toml", "json"])
 def test_a_pipe_and_a_device_are_refused_and_not_waited_for(log, place, capsys, kind):
-    words = ["inspect", "good", "--map"] if kind == "toml" else ["inspect"]
+    words = {"toml": ["inspect", "good", "--map"], "json": ["report"]}.get(kind, ["inspect"])
     os.mkfifo(place / f"pipe.{kind}")
     (place / f"device.{kind}").symlink_to("/dev/zero")
     for name in (f"pipe.{kind}", f"device.{kind}"):

@@ -28,7 +28,7 @@ WIDENINGS = 64.0
 # A dt that is this many times the longest one before it is an error of the clock.
 LONGEST_RATIO = 1e4
 # The state is noted every so many steps, and known to be good when as many good ones followed.
-PERIOD = 16.0
+PERIOD = 32.0
 # The deviations after a restart, in those of the state that it goes back to.
 RESTART_SIGMAS = 10.0
 

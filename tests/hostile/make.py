@@ -362,6 +362,9 @@ def policies():
     good = POLICIES / "good"
     sw.Policy(sw.Architecture(1, 1), key=jax.random.key(0)).save(good)
     card, weights = json.loads((good / "policy.json").read_text()), good / "weights.safetensors"
+    # Of the version without digests, so that more than these is looked at
+    del card["sha256"]
+    card["version"] = 1
 
     def policy(name, text=None, numbers=None):
         (POLICIES / name).mkdir()
@@ -378,6 +381,8 @@ def policies():
     policy("weights_of_terabytes", numbers=struct.pack("<Q", len(lie)) + lie)
     policy("weights_cut_off", numbers=weights.read_bytes()[:500])
     policy("weights_empty", numbers=b"")
+    numbers = weights.read_bytes()
+    policy("weights_of_3e38", numbers=numbers[:-400] + struct.pack("<f", 3e38) * 100)
     policy("card_of_brackets", "[" * 3000)
     policy("card_that_is_a_pickle", pickle.dumps(Trap(), 0).decode())
     policy("card_that_is_a_list", "[]")
@@ -385,13 +390,22 @@ def policies():
     policy("version_that_is_a_list", json.dumps(card | {"version": [1]}))
     policy("version_of_400_digits", json.dumps(card | {"version": 10**400}))
     policy("kind_unknown", json.dumps(card | {"kind": "[/bold]:x:"}))
+    policy("kind_that_is_a_list", json.dumps(card | {"kind": []}))
+    policy("provenance_that_is_null", json.dumps(card | {"provenance": None}))
     policy("architecture_that_is_a_list", json.dumps(card | {"architecture": []}))
     policy(
         "architecture_missing", json.dumps({k: v for k, v in card.items() if k != "architecture"})
     )
-    for key, value in (("n_x", 10**400), ("n_x", -1), ("hidden", "a"), ("encoder", [[]])):
+    for key, value in (
+        ("n_x", 10**400),
+        ("n_x", -1),
+        ("hidden", "a"),
+        ("encoder", [[]]),
+        ("head", [1] * 10_000),
+    ):
         odd = card["architecture"] | {key: value}
         what = "of_400_digits" if value == 10**400 else type(value).__name__
+        what = "of_10000_layers" if key == "head" else what
         policy(f"architecture_with_{key}_{what}", json.dumps(card | {"architecture": odd}))
     shutil.rmtree(good)
 
