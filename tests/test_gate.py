@@ -34,19 +34,19 @@ def measured(steps: int) -> np.ndarray:
 def test_what_is_far_off_is_not_heard(make):
     z = measured(5)
     gone = z.copy()
-    z[4, 0] += 500.0
+    z[4, 0] += 20.0
     gone[4, 0] = np.nan
     gated, without = (sw.run(make(3.0), X0, P0, given, dt=0.01) for given in (z, gone))
     plain = sw.run(make(None), X0, P0, z, dt=0.01)
     np.testing.assert_allclose(gated.x[4], without.x[4], rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(gated.P[4], without.P[4], rtol=1e-3, atol=1e-5)
-    assert np.max(np.abs(plain.x[4] - without.x[4])) > 0.1
+    assert np.max(np.abs(plain.x[4] - without.x[4])) > 0.05
 
 
 @pytest.mark.parametrize("name", ["sage-husa", "posterior", "ndr"])
 def test_what_is_far_off_is_not_remembered(name):
     z = measured(5)
-    z[4, 0] += 500.0
+    z[4, 0] += 20.0
     gated, plain = (sw.run(FILTERS[name](gate), X0, P0, z, dt=0.01) for gate in (3.0, None))
     assert gated.r[4, 0] == gated.r[3, 0]
     assert plain.r[4, 0] > 2.0 * plain.r[3, 0]
@@ -72,7 +72,7 @@ def test_a_gate_has_a_width(make, gate):
 
 def test_the_universal_policys_r_does_not_hear_what_the_gate_shuts_out():
     z = measured(6)
-    z[5, 0] += 500.0
+    z[5, 0] += 20.0
     filt = sw.NDRSageHusa(MODEL, Q0, R0, sw.Policy.pretrained("universal"), gate=3.0)
     r = np.asarray(sw.run(filt, X0, P0, z, dt=0.01).r)
     assert r[5, 0] == r[4, 0]
@@ -85,7 +85,7 @@ def test_a_policy_keeps_the_gate_that_it_was_trained_with(tmp_path):
     loaded = sw.Policy.load(tmp_path / "gated")
     assert loaded.gate == 2.5
     z = measured(5)
-    z[4, 0] += 500.0
+    z[4, 0] += 20.0
     of_its_own = sw.run(sw.NDRSageHusa(MODEL, Q0, R0, loaded), X0, P0, z, dt=0.01)
     asked = sw.run(sw.NDRSageHusa(MODEL, Q0, R0, POLICY, gate=2.5), X0, P0, z, dt=0.01)
     np.testing.assert_array_equal(of_its_own.x, asked.x)

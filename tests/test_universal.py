@@ -266,7 +266,7 @@ def test_C_says_what_JAX_says(policy, model, n_z, tmp_path, monkeypatch):
 def test_a_gradient_is_a_number_for_every_weight(policy):
     rng = np.random.default_rng(5)
     z, truth = rng.normal(size=(2, 12, 1)), jnp.asarray(rng.normal(size=(2, 12, 2)))
-    z[0, 3], z[1, 5] = np.nan, 1e6
+    z[0, 3], z[1, 3], z[1, 5] = np.nan, 1e6, 50.0
 
     @jax.jit
     @jax.grad
