@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.filters.guards import every, some
-from sagewing.filters.kernels import diagonal, diagonal_matrix
+from sagewing.filters.kernels import diagonal_matrix
 from sagewing.shapes import Arrived, Covariances, Flags, Inputs, Measurements, States, Steps, Values
 
 # So many failures in a row, or refused measurements of a channel, are borne.
@@ -87,7 +87,7 @@ class Recovery(NamedTuple):
 def begin(x0: States, P0: Covariances, r: Measurements) -> Recovery:
     """Before the first step; the start is what one can go back to."""
     zero = jnp.zeros_like(x0[0])
-    variances = jnp.moveaxis(jnp.diagonal(P0), -1, 0)  # outside of `jit`, too, one operation
+    variances = _variances(P0)
     return Recovery(
         steps=zero,
         longest_dt=zero,
@@ -150,7 +150,7 @@ class Recovering(eqx.Module):
     def recover(self, state: Any, verdict: Verdict) -> Any:
         """Count, note a good state, widen and bound P, or start anew."""
         x, P, counts = state.x, state.P, _counted(state.recovery, verdict)
-        variances = diagonal(P)
+        variances = _variances(P)
         refused = verdict.arrived & ~verdict.kept & (counts.refused > PATIENCE)
         refused = refused & (counts.refused <= PATIENCE + WIDENINGS)
         widen = (counts.failed > 0.0) | some(refused)
@@ -159,7 +159,7 @@ class Recovering(eqx.Module):
         shrink = jnp.sqrt(jnp.minimum(most / jnp.maximum(variances, most), 1.0))
         P = shrink[:, None] * P * shrink[None]
         # Four times the variances and twice the covariances: positive definite after some of these
-        P = jnp.where(widen, 2.0 * (P + diagonal_matrix(diagonal(P))), P)
+        P = jnp.where(widen, 2.0 * (P + diagonal_matrix(_variances(P))), P)
         counts = _noted(counts, verdict.ok, x, variances)
         state = state._replace(x=jnp.clip(x, -most, most), P=P, recovery=counts)
 
@@ -173,6 +173,11 @@ class Recovering(eqx.Module):
     def restarted(self, state: Any, x: States, P: Covariances) -> Any:
         """The state of a filter that starts anew at x and P."""
         return self.init(x, P)
+
+
+def _variances(P: Covariances) -> States:
+    """The diagonal of P, in one operation: this compiles fast, and is fast outside of `jit`."""
+    return jnp.moveaxis(jnp.diagonal(P), -1, 0)
 
 
 def _where(flag: Flags, new: Any, old: Any) -> Any:
