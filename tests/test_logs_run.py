@@ -24,6 +24,7 @@ from sagewing.bench.own_filters import noise_of
 from sagewing.bench.own_scores import Innovations, whiteness
 from sagewing.cli import main as cli
 from sagewing.cli.inspect import _said
+from sagewing.cli.run import _troubles
 from sagewing.cli.weights import flight_weights
 from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
 from sagewing.flights.columns import read_map
@@ -103,6 +104,18 @@ def test_times_that_would_fill_the_memory_are_refused(flight):
     log.gyro, log.acc = log.gyro._replace(t=jumped), log.acc._replace(t=jumped)
     with pytest.raises(sw.InputError, match=r"gaps of up to 1e\+09 s"):
         timeline(log)
+
+
+def test_a_row_counts_the_poses_that_a_filter_refused(flight):
+    log = log_of(flight)
+    position = log.position.value.copy()
+    position[[80, 120, 121]] = 1e6
+    log.position = log.position._replace(value=position)
+    line = timeline(log)
+    (row,) = run_own(line, ("ekf",), {}, **TOLD).rows
+    assert (row["refused"], row["restarts"]) == (3, 0)
+    (said,) = _troubles([row])
+    assert f"refused 3 of {row['poses']} poses" in said
 
 
 def turned_log(flight, turn):
@@ -233,9 +246,9 @@ def test_whiteness_is_the_correlation_of_neighbours():
     rng = np.random.default_rng(0)
     white = rng.standard_normal((4000, 2))
     all_came = np.ones_like(white, bool)
-    assert abs(whiteness(Innovations(white, all_came))) < 0.05
+    assert abs(whiteness(Innovations(white, all_came, all_came[:, 0], 0))) < 0.05
     slow = np.cumsum(white, axis=0)
-    assert whiteness(Innovations(slow, all_came)) > 0.9
+    assert whiteness(Innovations(slow, all_came, all_came[:, 0], 0)) > 0.9
 
 
 def test_a_tum_file_has_the_scalar_last_and_no_rows_of_nan():

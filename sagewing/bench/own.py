@@ -166,7 +166,7 @@ def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
 
 # What is kept of a step lies in two rows of numbers: many small ones would cost more than the step.
 POSE_ROW = {"position": 3, "quaternion": 4, "variance": 3, "turning": 16}
-SAID_ROW = {"nis": 1, "nu": N_Z, "d": N_X + N_Z, "q": N_X, "r": N_Z}
+SAID_ROW = {"ok": 1, "nis": 1, "nu": N_Z, "d": N_X + N_Z, "q": N_X, "r": N_Z}
 
 
 @eqx.filter_jit
@@ -179,10 +179,11 @@ def _chunk(filt: Any, state: Any, z: Any, u: Any, dt: Any) -> tuple[Any, Any]:
         nu = innovation(filt.model, filt.model.transition(state.x, u, dt), z, u, arrived)
         state, said = filt.step(state, z, u, dt, arrived)
         d = jnp.zeros(SAID_ROW["d"], z.dtype) if said.d is None else said.d
-        return state, jnp.concatenate([said.nis[None], nu, d, state.q, state.r])
+        flags = jnp.stack([said.ok.astype(z.dtype), said.nis])
+        return state, jnp.concatenate([flags, nu, d, state.q, state.r])
 
     def between(state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        silent = jnp.zeros(1 + SAID_ROW["nu"] + SAID_ROW["d"], z.dtype)
+        silent = jnp.zeros(2 + SAID_ROW["nu"] + SAID_ROW["d"], z.dtype)
         return filt.coast(state, u, dt), jnp.concatenate([silent, state.q, state.r])
 
     def step(state: Any, seen: Any) -> tuple[Any, Any]:
@@ -230,7 +231,8 @@ def _track(
         nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
         **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
     )
-    return track, Innovations(said["nu"], arrived)
+    ok, restarts = said["ok"][:, 0] > 0.0, int(state.recovery.restarts)
+    return track, Innovations(said["nu"], arrived, ok, restarts)
 
 
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:

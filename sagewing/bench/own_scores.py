@@ -12,10 +12,15 @@ from sagewing.flights.flight import Pose, Times
 
 
 class Innovations(NamedTuple):
-    """What each measurement was off by, and which channels of it arrived."""
+    """What each measurement was off by, which channels of it arrived, and where all was well.
+
+    `restarts` is how often the filter had to go back to an earlier state.
+    """
 
     nu: Float[np.ndarray, "T n_z"]
     arrived: Bool[np.ndarray, "T n_z"]
+    ok: Bool[np.ndarray, "T"]
+    restarts: int
 
 
 def score(
@@ -45,6 +50,8 @@ def score(
         came = arrived > 0
         row |= {
             "poses": int(came.sum()),
+            "refused": int((came & ~seen.ok).sum()),
+            "restarts": seen.restarts,
             "nis_mean": float(np.mean(track.nis[came], dtype=np.float64)),
             "nis_expected": float(np.mean(arrived[came])),
             "whiteness": whiteness(seen),

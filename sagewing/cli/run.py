@@ -77,6 +77,7 @@ class Run:
         self._write(made, line, filters, outages)
         console.out.print(own.table(made.rows))
         console.out.print(own.caption(made.rows))
+        console.notes(_troubles(made.rows))
         console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})")
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ class Run:
             "map": None if self.map is None else str(self.map),
             "seconds": float(line.t[-1]),
             "steps": len(line.t),
-            "notes": list(line.notes),
+            "notes": [*line.notes, *_troubles(made.rows)],
         }
         result = BenchResult("run", settings, 0, made.rows)
         for path in filter(None, (self.out / RESULT, self.json)):
@@ -143,6 +144,16 @@ class Run:
         drawing = drawing_of(made.scene)
         write_scene(self.out / SCENE, drawing)
         write_atomically(self.out / PAGE, utf8(result_page(result.content(), drawing)))
+
+
+def _troubles(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What a filter refused; its NIS does not count that."""
+    return [
+        f"{row['filter']} refused {row['refused']} of {row['poses']} poses as not plausible and "
+        f"started anew {row['restarts']} times: see docs/trouble.md."
+        for row in rows
+        if row.get("refused") or row.get("restarts")
+    ]
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:
