@@ -18,7 +18,7 @@ from sagewing.filters.kernels import (
     whiten,
 )
 from sagewing.filters.nominal import NominalNoise
-from sagewing.filters.recovery import Recovery, Verdict, begin, largest_variance
+from sagewing.filters.recovery import Recovery, Verdict, begin, largest
 from sagewing.filters.recursion import (
     Estimate,
     consistency,
@@ -93,7 +93,7 @@ class GainFilter(NominalNoise):
         K = jnp.where(used[None], K, 0.0)
         P_post = _joseph(P_pred, H, K, R)
         # A network's gain has no bounds: a P that the next prediction may overflow is refused
-        usable = every(diagonal(P_post) < largest_variance(len(x), x.dtype))
+        usable = every(diagonal(P_post) < largest(x.dtype))
         step = jnp.where(usable, matvec(K, nu), jnp.nan)
         x_post, P_post, corrected = correct(self.model, x_pred, P_pred, step, P_post)
         x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)

@@ -108,9 +108,9 @@ def clock_ok(recovery: Recovery, dt: Steps) -> Flags:
     return (dt <= LONGEST_RATIO * recovery.longest_dt) | (recovery.longest_dt == 0.0)
 
 
-def largest_variance(n_x: int, dtype: Any) -> float:
-    """Beyond this neither states nor variances grow: their products would overflow."""
-    return 1e-3 * float(jnp.finfo(dtype).max) ** 0.5 / n_x
+def largest(dtype: Any) -> float:
+    """The product of two numbers beyond this overflows."""
+    return float(jnp.finfo(dtype).max) ** 0.5
 
 
 class Recovering(eqx.Module):
@@ -155,7 +155,7 @@ class Recovering(eqx.Module):
         refused = refused & (counts.refused <= PATIENCE + WIDENINGS)
         widen = (counts.failed > 0.0) | some(refused)
 
-        most = largest_variance(x.shape[0], x.dtype)
+        most = 1e-3 * largest(x.dtype) / x.shape[0]  # of a state, or a variance
         shrink = jnp.sqrt(jnp.minimum(most / jnp.maximum(variances, most), 1.0))
         P = shrink[:, None] * P * shrink[None]
         # Four times the variances and twice the covariances: positive definite after some of these
