@@ -32,8 +32,11 @@ CHOSEN = [
 ]
 ALL = "FUZZ_EXAMPLES" in os.environ
 TRIED = EVERY if ALL else CHOSEN
-GAPS = EVERY if ALL else [("lorenz", "sage-husa 0.99", "jax"), ("quadrotor", "ekf", "c")]
-HOUR, PIECE = 360_000, 10_000  # at 100 Hz; the pieces that it is run in
+# After a long gap nothing tells full turns of a pendulum, or the two places between two beacons,
+# from each other.
+GAPS = [tried for tried in EVERY if tried[0] not in ("pendulum", "thomas")]
+GAPS = GAPS if ALL else [("lorenz", "sage-husa 0.99", "jax"), ("quadrotor", "ekf", "c")]
+GAP, PIECE = 100_000, 10_000  # steps, and those that are run at a time
 # Not asked for: after a measurement of 100 sigma that its own wide S let pass, this one may take
 # the second of the two places that have the same distances to both beacons.
 AMBIGUOUS = {("thomas", "sage-husa 0.95"): ("10^2 sigma, all",)}
@@ -103,11 +106,10 @@ def _of(u, part):
 
 @pytest.mark.parametrize(("system", "name", "backend"), GAPS, ids=lambda v: v)
 @pytest.mark.fuzz
-def test_after_an_hour_without_measurements_it_is_as_good_as_before(system, name, backend):
-    steps = HOUR if ALL else HOUR // 3
-    given = record(system, 0, BEFORE + steps + TIME_TO_RECOVER + SCORED)
+def test_after_a_long_gap_it_is_as_good_as_before(system, name, backend):
+    given = record(system, 0, BEFORE + GAP + TIME_TO_RECOVER + SCORED)
     filt = filters(system)[name]()
-    gone = after_gap(filt, given, steps, backend)
+    gone = after_gap(filt, given, GAP, backend)
     end = slice(-SCORED - TIME_TO_RECOVER - BEFORE, None)
     x0, z, u = given.truth[end][0], given.z[end], _of(given.u, end)
     there = sw.run(filt, x0, given.P0, z, u, given.dt, backend=backend)

@@ -59,8 +59,12 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
 
 
 def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> Flags:
-    """For every record, whether x and its variances are finite and no variance is negative."""
-    return all_finite(x, variances) & every(variances >= 0.0)
+    """For every record, whether x is finite, and no variance negative or about to overflow.
+
+    A covariance of variances near the largest number may overflow, though they do not.
+    """
+    most = 1e-6 * float(jnp.finfo(variances.dtype).max)
+    return all_finite(x) & (reduce(jnp.add, list(variances)) <= most) & every(variances >= 0.0)
 
 
 def every(flags: Bool[Array, "n *batch"]) -> Flags:
