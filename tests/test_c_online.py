@@ -110,6 +110,16 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path, mode):
     assert private(folder) == folder.resolve()
 
 
+def test_the_cache_is_private_whatever_the_umask(tmp_path):
+    """Many systems have 002: the folders above the cache would be open to the user's group."""
+    before = os.umask(0o002)
+    try:
+        folder = private(tmp_path / "home" / "sagewing" / "xla")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (folder, *folder.parents[:2])} == {0o700}
+
+
 def test_without_a_compiler_JAX_runs_it_and_says_so_once(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.warns(RuntimeWarning, match="no C compiler"):
