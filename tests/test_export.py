@@ -182,13 +182,14 @@ def test_a_damaged_provenance_is_refused_and_not_run(of_a_stranger, tmp_path, tr
 
 
 def test_no_text_of_a_policy_or_a_model_breaks_the_comments_of_the_C(of_a_stranger, tmp_path):
-    nasty = "out/*/x */ #error x /*/ **// ??/\n\\\n\u202e\x00"
+    nasty = "out/*/x */ #error x /*/ **// ??/ ???/ \x01\x02/\n\\\n\u202e\x00"
     folder, _ = of_a_stranger({"domain": "lorenz", "protocol": nasty}, **{nasty: nasty})
     Export(policy=str(folder), filter="ndr", out=tmp_path / "c")()
     make(tmp_path / "c", "check", "CFLAGS=-O0")
     body = comment(nasty).removeprefix("/*").removesuffix("*/")
     assert "*/" not in body
     assert "/*" not in body
+    assert "??" not in body
 
 
 def test_an_export_over_a_symbolic_link_is_refused(exported, tmp_path):

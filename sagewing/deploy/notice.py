@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import jax
@@ -46,9 +47,10 @@ def notice(filt: Any, provenance: dict[str, Any] | None = None) -> str:
 
 def comment(text: str) -> str:
     """A C comment of any text: nothing in it ends the comment, or makes a strict compiler warn."""
-    safe = text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
-    lines = ("".join(c if c.isprintable() else "?" for c in line) for line in safe.splitlines())
-    return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */"
+    lines = ("".join(c if c.isprintable() else "?" for c in line) for line in text.splitlines())
+    # Between the letters of "*/" and "/*", and those of "??", which begins a trigraph
+    safe = (re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", line) for line in lines)
+    return "/*\n" + "\n".join(f" * {line}".rstrip() for line in safe) + "\n */"
 
 
 def _digest(filt: Any) -> str:
