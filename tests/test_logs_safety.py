@@ -6,9 +6,11 @@ import os
 import struct
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from bounds import bounded
 from log_files import (
     flown,
     pose_topics,
@@ -18,7 +20,9 @@ from log_files import (
 
 import sagewing as sw
 from sagewing.cli import main as cli
+from sagewing.files import read_regular
 from sagewing.flights import rosbag
+from sagewing.flights.columns import read_map
 from sagewing.flights.read import read_log
 
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
@@ -193,3 +197,31 @@ def test_a_cut_off_archive_and_a_pipe_are_refused_at_once(tmp_path):
     for name, why in (("cut.npz", "cut off or damaged"), ("pipe.csv", "neither a file nor")):
         with pytest.raises(sw.InputError, match=why):
             read_log(tmp_path / name)
+
+
+def test_a_manifest_with_a_hole_of_gigabytes_is_not_read_into_memory(tmp_path):
+    np.savez(tmp_path / "flight.npz", imu_t=np.arange(100.0))
+    manifest = tmp_path / "manifest.csv"
+    manifest.write_text("flight,tau_ms\nother,0\n")
+    os.truncate(manifest, 2 << 30)
+    with bounded():
+        refused_without_memory(tmp_path / "flight.npz", r"manifest.csv has more than \d+ bytes")
+
+
+def test_a_line_of_a_map_ends_where_TOML_ends_it(tmp_path):
+    """A parser's time grows with the square of a key's length, and this line is no comment."""
+    path = tmp_path / "map.toml"
+    path.write_text('"\u2028#"' + ".a" * 100_000 + " = 1\n", encoding="utf-8")
+    with bounded(), pytest.raises(sw.InputError, match="is no map"):
+        read_map(path)
+
+
+def test_a_file_that_says_it_is_empty_is_not_read_without_end():
+    """Those of /proc say so, and a file may grow while it is read."""
+    path = Path("/proc/self/status")
+    if not path.exists():
+        pytest.skip("there is no /proc")
+    assert path.stat().st_size == 0
+    with pytest.raises(sw.InputError, match="has more than 100 bytes"):
+        read_regular(path, 100)
+    assert len(read_regular(path, 1 << 20)) > 100

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sagewing.errors import InputError, shown
+from sagewing.files import read_regular
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 M_S2 = {"m/s^2": 1.0, "g": 9.80665}
@@ -96,11 +97,7 @@ def _said(source: Source, allowed: set[str]) -> list[str]:
 def read_map(path: Path) -> Map:
     """The map in a TOML file."""
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for without end
-            raise InputError(f"{path} is no file; a map is a TOML file.")
-        if path.stat().st_size > LARGEST_MAP_BYTES:
-            raise InputError(f"{path} is too large for a map of columns.")
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, LARGEST_MAP_BYTES).decode("utf-8").replace("\r\n", "\n")
         _check_lengths(text, path)
         table = tomllib.loads(text)
     except FileNotFoundError:
@@ -120,7 +117,8 @@ def read_map(path: Path) -> Map:
 
 
 def _check_lengths(text: str, path: Path) -> None:
-    settings = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    # Lines as TOML has them: Python's splitlines knows ends of a line that are none there.
+    settings = [line for line in text.split("\n") if not line.lstrip(" \t").startswith("#")]
     longest = max(map(len, settings), default=0)
     if longest > LONGEST_SETTING or sum(map(len, settings)) > LARGEST_SETTINGS:
         raise InputError(

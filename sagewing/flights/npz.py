@@ -7,12 +7,14 @@ itself the truth, `truth_t, truth_pos, truth_quat_wxyz`.
 """
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sagewing.errors import InputError
+from sagewing.files import read_regular
 from sagewing.flights.archive import load_arrays
 from sagewing.flights.flight import Flight
 from sagewing.flights.log import Log, sane
@@ -23,6 +25,7 @@ FULL_PWM = 65535.0
 # order of QuadrotorDynamic is back right, front right, back left, front left.
 FROM_CRAZYFLIE = [1, 0, 2, 3]
 MANIFEST = "manifest.csv"
+LARGEST_MANIFEST = 1 << 22  # bytes
 LARGEST_OFFSET_MS = 1000.0
 
 Arrays = Mapping[str, np.ndarray]
@@ -158,12 +161,14 @@ def _listed_tau_ms(path: Path, notes: list[str]) -> float:
     else:
         return 0.0
     try:
-        with manifest.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        text = read_regular(manifest, LARGEST_MANIFEST).decode("utf-8")
+        rows = csv.DictReader(io.StringIO(text, newline=""))
         listed = {row["flight"]: row["tau_ms"] for row in rows}
         if path.stem not in listed:
             notes.append(f"not listed in {MANIFEST}, so the pose clock is taken for the IMU's")
         return float(listed.get(path.stem, 0.0))
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise InputError(
             f"{manifest} must be a table with the columns flight and tau_ms (a number); "
