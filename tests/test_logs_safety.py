@@ -1,8 +1,11 @@
 """Damaged, lying and hostile files: each is read as far as it can be, or refused in a sentence."""
 
 import bz2
+import contextlib
 import io
 import os
+import shutil
+import sqlite3
 import struct
 import tracemalloc
 import zipfile
@@ -125,14 +128,57 @@ def test_the_bound_on_chunks_is_gone_after_reading(files):
     assert decompressors["bz2"] is bz2.decompress
 
 
-def test_a_bag_compressed_as_a_whole_is_not_unpacked_to_disk(tmp_path, files):
-    folder = tmp_path / "packed"
-    folder.mkdir()
-    said = (files["db3"] / "metadata.yaml").read_text()
-    said = said.replace("compression_mode: ''", "compression_mode: FILE")
-    assert "FILE" in said
-    (folder / "metadata.yaml").write_text(said)
-    refused_without_memory(folder, "compressed by file; unpack it first")
+def changed(files, place, old, new):
+    """A copy of the good ROS 2 bag, with other metadata."""
+    folder = place / "changed"
+    shutil.copytree(files["db3"], folder)
+    said = (folder / "metadata.yaml").read_text()
+    assert old in said
+    (folder / "metadata.yaml").write_text(said.replace(old, new))
+    return folder
+
+
+@pytest.mark.parametrize("mode", ["file", "message"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "compression_mode: ",
+        '"compression_mode": ',
+        "# compression_mode: none\n  compression_mode: ",
+    ],
+)
+def test_a_bag_compressed_as_a_whole_is_not_unpacked(tmp_path, files, key, mode):
+    unpacked = "compression_format: ''\n  compression_mode: ''"
+    said = f"compression_format: zstd\n  {key}{mode.upper()}"
+    folder = changed(files, tmp_path, unpacked, said)
+    refused_without_memory(folder, f"compressed by {mode}; unpack it first")
+
+
+def test_metadata_that_merge_with_themselves_are_not_parsed(tmp_path, files):
+    """Ten of ten of ten: a parser would copy what each level names."""
+    levels = ["a0: &a0 {k: 1}"]
+    levels += [f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}" for i in range(1, 12)]
+    folder = changed(files, tmp_path, "rosbag2_", "\n".join([*levels, "rosbag2_"]))
+    with bounded():
+        refused_without_memory(folder, r"metadata.yaml has anchors")
+
+
+def test_a_database_outside_of_the_bag_is_not_computed_either(tmp_path, files):
+    """SQLite takes a name as an address, in which %2f is a slash."""
+    (database,) = files["db3"].glob("*.db3")
+    outside = tmp_path / "outside.db3"
+    shutil.copyfile(database, outside)
+    with contextlib.closing(sqlite3.connect(outside)) as connection:
+        forever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        connection.execute("DROP TABLE schema")
+        connection.execute(
+            f"CREATE VIEW schema AS {forever} SELECT max(i) AS schema_version FROM n"
+        )
+    folder = changed(files, tmp_path, f"- {database.name}", "- x%2f..%2f..%2foutside.db3")
+    (folder / "x").mkdir()
+    (folder / "x%2f..%2f..%2foutside.db3").write_bytes(b"x")
+    with bounded():
+        refused_without_memory(folder, "computes some of its tables")
 
 
 def test_definitions_in_a_bag_are_not_run(tmp_path, monkeypatch):

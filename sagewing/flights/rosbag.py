@@ -3,15 +3,17 @@
 import bz2
 import contextlib
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from sagewing.databases import computes
 from sagewing.errors import InputError
+from sagewing.files import read_regular
 from sagewing.flights.columns import Map
 from sagewing.flights.geodesy import accuracy, check_fixes, local
 from sagewing.flights.log import Log
@@ -37,6 +39,8 @@ LARGEST_CHUNK, INFLATION, SMALL_BYTES = 1 << 28, 100, 1 << 26
 AGAIN = 10
 # A parser of YAML takes long for brackets within brackets; metadata have them two deep.
 LARGEST_METADATA, DEEPEST_METADATA = 1 << 20, 20
+# What YAML calls by a name it may merge with itself, over and over.
+ANCHOR = r"(?:^|[\s,:\[{])&\S"
 
 
 def is_bag(path: Path, head: bytes) -> bool:
@@ -85,7 +89,6 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
     where = str(path)
     if not first:
         _check_folder(path)
-        _check_databases(path)
     allowed = max(SMALL_BYTES, INFLATION * _size(path))
     try:
         with (
@@ -97,6 +100,8 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
                 for name, info in reader.topics.items()
                 if info.msgtype in LAYOUTS
             }
+            if isinstance(reader, Reader2) and reader.compression_mode:
+                raise _compressed(path, reader.compression_mode)
             chosen, notes = _choose(kinds, by, where)
             gathered = {t: Messages(printable(t), kinds[t][0], not first, where) for t in chosen}
             wanted = [c for c in reader.connections if c.topic in gathered]
@@ -199,26 +204,18 @@ def _size(path: Path) -> int:
 
 
 def _check_folder(path: Path) -> None:
-    """A bag compressed as a whole would be unpacked to disk, however large it says it is.
-
-    And a pipe among its files would be waited for without end.
-    """
+    """A pipe among its files would be waited for without end, and metadata may be a maze."""
     file = path / METADATA
     if not file.is_file():
         return
     for other in path.iterdir():
         if not other.is_file() and not other.is_dir():
             raise InputError(f"{path}: {printable(other.name)} is no file; take it out.")
-    if file.stat().st_size > LARGEST_METADATA:
-        raise InputError(f"{file} has more than {LARGEST_METADATA} bytes; it is damaged.")
-    text = file.read_text(errors="replace")
+    text = read_regular(file, LARGEST_METADATA).decode("utf-8", "replace")
     if _depth(text) > DEEPEST_METADATA:
         raise InputError(f"{file} has brackets more than {DEEPEST_METADATA} deep; it is damaged.")
-    found = re.search(r"compression_mode:\s*[\"']?(\w+)", text)
-    if found and found[1].lower() not in ("none", ""):
-        raise InputError(
-            f"{path} is compressed by {found[1].lower()}; unpack it first: ros2 bag convert."
-        )
+    if re.search(ANCHOR, text):
+        raise InputError(f"{file} has anchors (&), which no bag has; it is damaged.")
 
 
 def _depth(text: str) -> int:
@@ -227,41 +224,19 @@ def _depth(text: str) -> int:
     return max(accumulate(steps), default=0)
 
 
-def _check_databases(path: Path) -> None:
-    """Tables of a bag are stored; what a database computes may be without end."""
-    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-    for file in files:
-        with file.open("rb") as start:
-            if start.read(len(SQLITE)) != SQLITE:
-                continue
-        try:
-            address = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
-            with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
-                computed = database.execute(
-                    "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "
-                    "OR sql LIKE 'CREATE VIRTUAL%'"
-                ).fetchone()[0]
-                tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-                for (name,) in tables.fetchall():
-                    columns = database.execute("SELECT * FROM pragma_table_xinfo(?)", (name,))
-                    computed += sum(column[-1] != 0 for column in columns)
-        except sqlite3.Error as error:
-            raise InputError(
-                f"{file} is not a readable bag ({printable(str(error))}); copy it again."
-            ) from None
-        if computed:
-            raise InputError(
-                f"{file} computes some of its tables, and a bag's are stored; record it again."
-            )
+def _compressed(path: Path, mode: str) -> InputError:
+    return InputError(f"{path} is compressed by {mode}; unpack it first: ros2 bag convert.")
 
 
 @contextlib.contextmanager
 def _bounded(path: Path, allowed: int) -> Iterator[None]:
     """Chunks do not unpack without end while this lasts; rosbags itself sets no bound.
 
-    All together unpack to no more than is allowed. And the quality of service of a topic, YAML
-    that nobody here needs, is not parsed.
+    All together unpack to no more than is allowed. A bag compressed as a whole is not unpacked to
+    disk, however large it says it is. A database that computes some of its tables is not read. And
+    the quality of service of a topic, YAML that nobody here needs, is not parsed.
     """
+    import apsw
     import lz4.frame
     from rosbags.rosbag1 import reader as ros1
     from rosbags.rosbag2 import reader as ros2
@@ -271,6 +246,17 @@ def _bounded(path: Path, allowed: int) -> Iterator[None]:
 
     def no_qos(_: Any) -> list[Any]:
         return []
+
+    def no_files() -> Any:
+        raise _compressed(path, "file")
+
+    def opened(*args: Any, **options: Any) -> Any:
+        database = apsw.Connection(*args, **options)
+        if computes(database):
+            raise InputError(
+                f"{path} computes some of its tables, and a bag's are stored; record it again."
+            )
+        return database
 
     left = allowed
 
@@ -296,6 +282,9 @@ def _bounded(path: Path, allowed: int) -> Iterator[None]:
         (mcap.DECOMPRESSORS, {"zstd": limited(mcap.zstd.ZstdDecompressor), "lz4": lz4_limited}),
     ]
     replaced += [(vars(module), {"parse_qos": no_qos}) for module in (ros2, mcap, storage_sqlite3)]
+    replaced += [(vars(ros2), {"TemporaryDirectory": no_files})]
+    stored = SimpleNamespace(**vars(apsw) | {"Connection": opened})
+    replaced += [(vars(storage_sqlite3), {"apsw": stored})]
     before = [{name: table[name] for name in new} for table, new in replaced]
     for table, new in replaced:
         table.update(new)
