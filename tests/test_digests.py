@@ -1,15 +1,17 @@
 """A flipped bit in a checkpoint or in a sweep's store is found; it never becomes a result."""
 
+import contextlib
 import re
 import sqlite3
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bounds import bounded
 
 import sagewing as sw
 from sagewing import files, tensors
-from sagewing.bench.store import Finished, Outcome, open_store
+from sagewing.bench.store import Finished, Outcome, _sealed, open_store
 from sagewing.train import checkpoint
 
 KEYS = [f"{i:064d}" for i in range(6)]
@@ -112,6 +114,40 @@ def test_a_store_of_the_layout_before_keeps_its_rows(store):
     for _ in range(2):
         with open_store(store) as opened:
             assert [plain(done) for done in opened.get(KEYS)] == [plain(row(key)) for key in KEYS]
+
+
+def test_a_row_is_read_whatever_kind_of_number_was_written(tmp_path):
+    with open_store(tmp_path / "s.sqlite") as opened:
+        opened.add(
+            [row(KEYS[1])._replace(seconds=np.float64(2.0)), row(KEYS[2])._replace(seconds=3)]
+        )
+        assert opened.seconds("toy") == {KEYS[1]: 2.0, KEYS[2]: 3.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE results ADD COLUMN more AS (zeroblob(999999999))",
+        "CREATE TRIGGER more AFTER INSERT ON results BEGIN DELETE FROM results; END",
+        "DROP TABLE results; CREATE VIEW results AS WITH RECURSIVE n(i) AS "
+        "(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS key, 'toy' AS study FROM n",
+    ],
+    ids=["column", "trigger", "view"],
+)
+def test_a_store_that_computes_is_refused(store, change):
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        connection.executescript(change)
+    with bounded(), pytest.raises(sw.InputError, match="none of this version's"), open_store(store):
+        pass
+
+
+def test_a_row_that_somebody_else_has_sealed_is_refused_if_it_is_no_result(store):
+    values = list(_sealed(KEYS[0], "toy", "a", 0, "{}", "{}", "[" * 5000, b"", 1.0, "{}"))
+    with contextlib.closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("DELETE FROM results")
+        connection.execute(f"INSERT INTO results VALUES ({','.join('?' * 11)})", values)
+    with open_store(store) as opened, pytest.raises(sw.InputError, match="is no result"):
+        opened.seconds("toy")
 
 
 def test_a_written_file_and_its_name_are_put_on_the_disk(tmp_path, monkeypatch):

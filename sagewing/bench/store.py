@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from sagewing.databases import computes
 from sagewing.errors import InputError
 from sagewing.files import sha256
 
@@ -92,11 +93,11 @@ class Store:
         """Put results in, all of them or none; on the disk when this returns."""
         rows = [
             _sealed(
-                *(done.key, done.study, done.variant, done.seed, _json(done.settings)),
+                *(done.key, done.study, done.variant, int(done.seed), _json(done.settings)),
                 _json(done.outcome.numbers),
                 _json([[name, len(a)] for name, a in done.outcome.arrays.items()]),
                 b"".join(a.astype("<f4").tobytes() for a in done.outcome.arrays.values()),
-                done.seconds,
+                float(done.seconds),  # as it comes back: the digest is of what is read
                 _json(done.origin),
             )
             for done in results
@@ -109,9 +110,10 @@ class Store:
     def seconds(self, study: str) -> dict[str, float]:
         """How long every task of a study that is there took, by key; a damaged row is refused."""
         query = "SELECT * FROM results WHERE study = ?"
-        with self._saying("cannot be read"):
-            rows = self._connection.execute(query, (study,)).fetchall()
-        return {done.key: done.seconds for done in map(self._whole, rows)}
+        # A row at a time: their arrays may fill the memory.
+        with self._saying("cannot be read"), closing(self._connection.cursor()) as rows:
+            rows.execute(query, (study,))
+            return {done.key: done.seconds for done in map(self._whole, rows)}
 
     def get(self, keys: Iterable[str]) -> Iterator[Finished]:
         """The results with these keys, of those that are there, in the order of the keys."""
@@ -131,7 +133,10 @@ class Store:
                 f"sweep does it again: sqlite3 '{self.path}' \"DELETE FROM results WHERE "
                 f"sha256 = '{str(row[-1])[:64]}'\"."
             )
-        return _finished(row[:-1])
+        try:
+            return _finished(row[:-1])
+        except (ValueError, TypeError, RecursionError):  # as somebody else has written it
+            raise InputError(f"{self.path}: the row of the task {row[0]!r} is no result.") from None
 
     @contextmanager
     def _saying(self, what: str) -> Iterator[None]:
@@ -198,7 +203,8 @@ def _claim(path: Path, connection: sqlite3.Connection) -> None:
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     layouts = (LAYOUT, WITHOUT_DIGESTS)
-    if tables and (application != APPLICATION or layout not in layouts):
+    ours = application == APPLICATION and layout in layouts and not computes(connection)
+    if tables and not ours:
         raise InputError(
             f"--store {path} is a database, but none of this version's sweeps; name another file."
         )
@@ -208,6 +214,8 @@ def _claim(path: Path, connection: sqlite3.Connection) -> None:
         connection.execute(TABLE)
         if tables and layout == WITHOUT_DIGESTS:
             connection.execute("ALTER TABLE results ADD COLUMN sha256 TEXT")
-            for row in connection.execute("SELECT * FROM results").fetchall():
-                given = (_digest(row[:-1]), row[0])
+            for (key,) in connection.execute("SELECT key FROM results").fetchall():
+                query = "SELECT * FROM results WHERE key = ?"
+                row = connection.execute(query, (key,)).fetchone()
+                given = (_digest(row[:-1]), key)
                 connection.execute("UPDATE results SET sha256 = ? WHERE key = ?", given)
