@@ -5,6 +5,8 @@ import gc
 import pickle
 import subprocess
 import sys
+import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -49,6 +51,59 @@ def test_no_step_of_several_threads_is_lost(backend, steps):
         done = [pool.submit(lambda: [shared.step(None) for _ in range(steps)]) for _ in range(4)]
     said = sorted(float(x[0]) for future in done for x, _ in future.result())
     assert said == [k + 1.0 for k in range(4 * steps)]
+
+
+class Slow:
+    """An engine in the middle of a step: half of its state is new."""
+
+    def __init__(self):
+        self.state = self.estimate = "old"
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+
+    def step(self, *_):
+        self.state = self.estimate = "half"
+        self.begun.set()
+        assert self.goes_on.wait(30.0)
+        self.state = self.estimate = "new"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda o: o.state, lambda o: o.estimate, lambda o: copy.copy(o).state],
+    ids=["state", "estimate", "copy"],
+)
+def test_nobody_sees_a_step_half_done(read):
+    shared, engine = online("jax"), Slow()
+    shared._engine = engine
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(shared.step, None)
+        assert engine.begun.wait(30.0)
+        seen = pool.submit(read, shared)
+        time.sleep(0.1)
+        engine.goes_on.set()
+        assert seen.result() == "new"
+
+
+class Driven(sw.Model):
+    """x moves by its two inputs, and by no other number of them."""
+
+    def transition(self, x, u, dt):
+        if u is None or u.shape[0] != 2:
+            raise sw.InputError("two inputs are needed")
+        return x + u[:1] + u[1:]
+
+    def observe(self, x, u):
+        return x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_inputs_that_were_refused_are_refused_again(backend):
+    fed = sw.Online(sw.EKF(Driven(), [1.0], [1.0]), [0.0], [[1.0]], backend=backend)
+    fed.step(None, [1.0, 2.0])
+    for _ in range(2):
+        with pytest.raises(sw.InputError, match="two inputs are needed"):
+            fed.step(None, [5.0])
+    assert float(fed.step(None, [1.0, 2.0])[0][0]) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

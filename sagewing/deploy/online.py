@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -57,14 +57,24 @@ class Online:
     def _wait(self) -> str:
         """The turn, when another thread's step is done."""
         while True:
-            time.sleep(WAIT)
             with contextlib.suppress(IndexError):
                 return self._turns.pop()
+            time.sleep(WAIT)
+
+    @contextlib.contextmanager
+    def _between_steps(self) -> Iterator[None]:
+        """While no thread takes a step."""
+        turn = self._wait()
+        try:
+            yield
+        finally:
+            self._turns.append(turn)
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and copy: all but the compiled program, which the copy makes for itself."""
-        own = {"_engine": None, "_start": self.state, "_said": self.estimate, "_turns": [TURN]}
-        return self.__dict__ | own
+        with self._between_steps():
+            own = {"_engine": None, "_start": self._now(), "_said": self._last()}
+            return self.__dict__ | own | {"_turns": [TURN]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """The same filter at the same step."""
@@ -74,11 +84,19 @@ class Online:
     @property
     def state(self) -> Any:
         """All that the filter remembers."""
-        return self._start if self._engine is None else self._engine.state
+        with self._between_steps():
+            return self._now()
 
     @property
     def estimate(self) -> Estimate | None:
         """All that the last step said: also the noise variances, the NIS, the log-likelihood."""
+        with self._between_steps():
+            return self._last()
+
+    def _now(self) -> Any:
+        return self._start if self._engine is None else self._engine.state
+
+    def _last(self) -> Estimate | None:
         return self._said if self._engine is None else self._engine.estimate
 
     def step(
@@ -114,7 +132,7 @@ class Online:
             turn = self._wait()
         try:
             if n_u != self._n_u or self._engine is None:
-                self._engine = self._compiled(u)
+                self._engine, self._n_u = self._compiled(u), n_u
             return self._engine.step(z, u, dt)
         finally:
             self._turns.append(turn)
@@ -123,11 +141,11 @@ class Online:
         """The filter for inputs of this size, going on from where it is."""
         if u is not None and u.ndim != 1:
             raise InputError(f"u must be one row of numbers; got shape {u.shape}.")
-        state, self._n_u = self.state, 0 if u is None else u.size
+        state, n_u = self._now(), 0 if u is None else u.size
         if self._backend == "jax":
             return _Jitted(self._filt, state)
         try:
-            return Record(compiled(self._filt, self._n_u, self._real), state)
+            return Record(compiled(self._filt, n_u, self._real), state)
         except NotInC as error:
             if self._backend == "c":
                 raise InputError(str(error)) from None
