@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import struct
 import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -72,6 +73,26 @@ def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path):
     header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 24,)}
     path = npz_with(tmp_path / "bomb.npz", header, bytes(1 << 27))
     refused_without_memory(path, "unpack to more than 100 times its size")
+
+
+def test_a_hole_in_an_archive_makes_no_room_for_what_unpacks_without_end(tmp_path):
+    header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 24,)}
+    bomb = npz_with(tmp_path / "bomb.npz", header, bytes(1 << 27)).read_bytes()
+    path = tmp_path / "hole.npz"
+    with path.open("wb") as file:
+        file.write(bomb[:30])  # the beginning of a zip file
+        file.seek(1 << 31)
+        file.write(bomb)
+    refused_without_memory(path, "unpack to more than 100 times its size")
+
+
+def test_an_array_is_not_unpacked_once_for_every_entry_of_its_name(tmp_path):
+    path = tmp_path / "twice.npz"
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            archive.writestr("acc.npy", b"")
+    refused_without_memory(path, "two arrays of one name")
 
 
 def test_python_objects_in_an_archive_are_not_unpacked(tmp_path):
