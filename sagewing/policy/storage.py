@@ -32,6 +32,8 @@ SHORT_NAMES = {"chaos": "chaos-ndr-posterior-aligned"}
 
 # Beyond this a weight is damaged or made to overflow: trained ones stay below 100.
 LARGEST_WEIGHT = 1e6
+# Ours have some ten thousand. A file with a hole in it may have as many as its card says.
+MOST_WEIGHTS = 1 << 25
 LONGEST = 300  # characters of a message that quotes what is wrong in a file
 
 P = TypeVar("P", bound="Stored")
@@ -83,6 +85,7 @@ class Stored(eqx.Module):
 
 def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrite: bool) -> None:
     """Write the folder as a whole: the new one replaces the old one when it is complete."""
+    _check_count(learned, folder)
     here = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     if folder.exists() and (not folder.is_dir() or here - {WEIGHTS, CARD}):
         raise InputError(f"{folder} exists and is not a policy folder; choose another name.")
@@ -171,6 +174,7 @@ def _load(make: type[P], folder: Path) -> P:
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         raise InputError(f"{folder / CARD} is damaged: {kind}{_cut(str(error))}") from None
+    _check_count(skeleton, folder / CARD)
     digest = card[SEAL]["weights"] if SEAL in card else None
     learned = tensors.from_file(folder / WEIGHTS, skeleton, digest)
     for name, array in tensors.named_arrays(learned).items():
@@ -180,6 +184,13 @@ def _load(make: type[P], folder: Path) -> P:
                 f"beyond {LARGEST_WEIGHT:g}; train the policy again."
             )
     return learned
+
+
+def _check_count(learned: Stored, place: Path) -> None:
+    """Refuse more weights than any policy has: none that cannot be read is written either."""
+    count = sum(array.size for array in tensors.named_arrays(learned).values())
+    if count > MOST_WEIGHTS:
+        raise InputError(f"{place}: a policy of {count} weights; at most {MOST_WEIGHTS} are read.")
 
 
 def _cut(text: str) -> str:
