@@ -133,6 +133,20 @@ def px4(flight):
     }
 
 
+def gps(t, fixes, fix_type=3):
+    """The topic of a receiver: latitude and longitude in degrees, altitude in metres."""
+    latitude, longitude, altitude = fixes.T
+    return rows(
+        t,
+        d_latitude_deg=latitude,
+        d_longitude_deg=longitude,
+        d_altitude_msl_m=altitude,
+        f_eph=np.full(len(t), 0.8),
+        f_epv=np.full(len(t), 1.2),
+        u_fix_type=np.full(len(t), fix_type),
+    )
+
+
 # ROS
 
 

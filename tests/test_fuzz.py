@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log_files import (
     flown,
+    gps,
     px4,
-    rows,
     ulog_bytes,
     write_bag1,
     write_bag2,
@@ -121,18 +121,7 @@ def make_tables(root):
 
 def make_ulog(root):
     degrees = FLIGHT.position * [1e-5, 1e-5, 1.0] + [47.4, 8.5, 500.0]
-    n = len(degrees)
-    topics = px4(FLIGHT) | {
-        "vehicle_gps_position": rows(
-            FLIGHT.pose_t,
-            d_latitude_deg=degrees[:, 0],
-            d_longitude_deg=degrees[:, 1],
-            d_altitude_msl_m=degrees[:, 2],
-            f_eph=np.ones(n),
-            f_epv=np.ones(n),
-            u_fix_type=np.full(n, 3),
-        )
-    }
+    topics = px4(FLIGHT) | {"vehicle_gps_position": gps(FLIGHT.pose_t, degrees)}
     (root / "log.ulg").write_bytes(ulog_bytes(topics))
 
 

@@ -5,6 +5,7 @@ import pytest
 from log_files import (
     fix_topics,
     flown,
+    gps,
     imu_topic,
     ned,
     ned_attitude,
@@ -72,15 +73,7 @@ def test_gps_in_a_ulog_becomes_metres_from_the_vehicles_origin(tmp_path):
     t, fixes = FLIGHT.pose_t, geodetic(FLIGHT.position)
     topics = {
         "sensor_combined": px4(FLIGHT)["sensor_combined"],
-        "vehicle_gps_position": rows(
-            t,
-            d_latitude_deg=fixes[:, 0],
-            d_longitude_deg=fixes[:, 1],
-            d_altitude_msl_m=fixes[:, 2],
-            f_eph=np.full(len(t), 0.8),
-            f_epv=np.full(len(t), 1.2),
-            u_fix_type=np.where(np.arange(len(t)) == 3, 1, 3),
-        ),
+        "vehicle_gps_position": gps(t, fixes, np.where(np.arange(len(t)) == 3, 1, 3)),
         "vehicle_local_position": rows(
             t,
             f_x=FLIGHT.position[:, 1],
