@@ -28,8 +28,9 @@ def private(folder: Path) -> Path:
     """The folder, made if need be; refused where others could put a program of theirs into it."""
     try:
         # One by one: the folders above that mkdir itself makes are as open as the umask says.
-        for missing in reversed([p for p in (folder, *folder.parents) if not p.exists()]):
+        for missing in reversed([p for p in folder.parents if not p.exists()]):
             missing.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         folder = folder.resolve()
         check_owner(folder)
         for parent in folder.parents:
