@@ -18,6 +18,7 @@ from sagewing.bench.store import open_store
 from sagewing.cli import console
 from sagewing.cli.main import main
 from sagewing.flights.read import read_log
+from sagewing.report.result_page import overview_in
 
 CORPUS = Path(__file__).parent / "hostile"
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
@@ -141,6 +142,14 @@ def test_a_table_with_a_hole_of_gigabytes_is_not_read_into_memory(place, capsys)
             read_log(table)
     finally:
         table.unlink()
+
+
+def test_a_picture_with_a_hole_of_gigabytes_is_left_out_of_a_page(place):
+    (place / "overview.png").write_bytes(b"\x89PNG\r\n")
+    assert len(overview_in(place)) == 1
+    os.truncate(place / "overview.png", 3 << 30)
+    with bounded():
+        assert overview_in(place) == []
 
 
 def test_a_log_whose_name_is_not_utf8_is_run_and_shown(log, place, capsys):

@@ -10,6 +10,7 @@ from sagewing.report.page import Picture
 
 OVERVIEW = "overview.png"
 PNG = b"\x89PNG\r\n"
+LARGEST_PICTURE = 1 << 26  # bytes; it becomes a part of the page
 TITLES = {
     "demo": "Sagewing: a quadrotor's state when its position system fails",
     "bench flight": "Sagewing: flights in noise and in blackout",
@@ -40,8 +41,11 @@ def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Pic
 def overview_in(folder: Path) -> list[Picture]:
     """The picture of all scenarios, where a benchmark left one."""
     path = folder / OVERVIEW
-    if not path.is_file() or not path.read_bytes().startswith(PNG):
+    if not path.is_file() or path.stat().st_size > LARGEST_PICTURE:
         return []
+    with path.open("rb") as file:
+        if file.read(len(PNG)) != PNG:
+            return []
     text = (
         "Above: one flight from above, with the part in which the pose is worse or missing. Below: "
         "the error at every time, mean over all flights and noise draws and over 0.1 s."
