@@ -61,10 +61,12 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
 def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> Flags:
     """For every record, whether x is finite, and no variance negative or about to overflow.
 
-    A covariance of variances near the largest number may overflow, though they do not.
+    A covariance of variances near the largest number may overflow, though they do not. A sum of
+    all numbers is finite only where each of them is.
     """
     most = 1e-6 * float(jnp.finfo(variances.dtype).max)
-    return all_finite(x) & (reduce(jnp.add, list(variances)) <= most) & every(variances >= 0.0)
+    total, spread = reduce(jnp.add, list(x)), reduce(jnp.add, list(variances))
+    return (jnp.abs(hold(total)) <= most) & (spread <= most) & every(variances >= 0.0)
 
 
 def every(flags: Bool[Array, "n *batch"]) -> Flags:

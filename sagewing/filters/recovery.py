@@ -4,7 +4,9 @@ A step refuses what cannot be true: a measurement that is not plausible under S,
 is not finite, a dt that is far beyond all before it. What it refused is its `Verdict`. Between two
 steps `recover` acts on that. A channel that stays implausible widens P until it is plausible again,
 because then the filter is what is wrong. A filter whose arithmetic keeps failing starts anew from
-the last state that was known to be good.
+the last state that was known to be good. And a gap without measurements in which P has grown beyond
+all measure is followed by some measurements from which no noise is learned: what they correct is
+the doing of the gap.
 
 While all is well a step costs one count and one comparison more; `recover` is called after a step
 that was not, and every `PERIOD` steps to note the state.
@@ -31,6 +33,10 @@ LONGEST_RATIO = 1e4
 PERIOD = 32.0
 # The deviations after a restart, in those of the state that it goes back to.
 RESTART_SIGMAS = 10.0
+# A variance that is so many times the one of the last good state says that the state is unknown;
+# after that the noise is what it was at the start for so many measurements.
+UNKNOWN_RATIO = 1e8
+SETTLING = 100.0
 
 
 class Verdict(NamedTuple):
@@ -56,9 +62,9 @@ class Recovery(NamedTuple):
     `steps` counts those since the state was noted, `longest_dt` the longest dt so far (0:
     none yet), `restarts` the number of restarts. `alert` is 1 from a refusal or failure until all
     channels and the arithmetic are well again; `refused` counts for each channel the implausible
-    measurements in a row, `failed` the failed steps in a row. `safe_x` is the last state that is
-    known to be good, `next_x` one that will be if the steps since stay `clean`; both have their
-    variances.
+    measurements in a row, `failed` the failed steps in a row, `settling` the measurements to come
+    from which no noise is learned. `safe_x` is the last state that is known to be good, `next_x`
+    one that will be if the steps since stay `clean`; both have their variances.
     """
 
     steps: Values
@@ -68,6 +74,7 @@ class Recovery(NamedTuple):
     clean: Values
     refused: Measurements
     failed: Values
+    settling: Values
     safe_x: States
     safe_variances: States
     next_x: States
@@ -96,6 +103,7 @@ def begin(x0: States, P0: Covariances, r: Measurements) -> Recovery:
         clean=jnp.ones_like(zero),
         refused=jnp.zeros_like(r),
         failed=zero,
+        settling=zero,
         safe_x=x0,
         safe_variances=variances,
         next_x=x0,
@@ -148,9 +156,10 @@ class Recovering(eqx.Module):
         return _followed(state, new, new.recovery.restarts == state.recovery.restarts)
 
     def recover(self, state: Any, verdict: Verdict) -> Any:
-        """Count, note a good state, widen and bound P, or start anew."""
-        x, P, counts = state.x, state.P, _counted(state.recovery, verdict)
+        """Count, note a good state, widen and bound P, forget the noise, or start anew."""
+        x, P = state.x, state.P
         variances = _variances(P)
+        counts = _counted(state.recovery, verdict, variances)
         refused = verdict.arrived & ~verdict.kept & (counts.refused > PATIENCE)
         refused = refused & (counts.refused <= PATIENCE + WIDENINGS)
         widen = (counts.failed > 0.0) | some(refused)
@@ -160,8 +169,10 @@ class Recovering(eqx.Module):
         P = shrink[:, None] * P * shrink[None]
         # Four times the variances and twice the covariances: positive definite after some of these
         P = jnp.where(widen, 2.0 * (P + diagonal_matrix(_variances(P))), P)
-        counts = _noted(counts, verdict.ok, x, variances)
-        state = state._replace(x=jnp.clip(x, -most, most), P=P, recovery=counts)
+        counts = _noted(counts, verdict, x, variances)
+        x = jnp.clip(x, -most, most)
+        nominal = self.restarted(state, x, P)._replace(recovery=counts)
+        state = _where(counts.settling > 0.0, nominal, state._replace(x=x, P=P, recovery=counts))
 
         safe_P = diagonal_matrix(jnp.minimum(RESTART_SIGMAS**2 * counts.safe_variances, most))
         begun = begin(counts.safe_x, safe_P, counts.refused)
@@ -185,22 +196,31 @@ def _where(flag: Flags, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: b if a is b else jnp.where(flag, a, b), new, old)
 
 
-def _counted(recovery: Recovery, verdict: Verdict) -> Recovery:
+def _counted(recovery: Recovery, verdict: Verdict, variances: States) -> Recovery:
     refused = jnp.where(verdict.kept, 0.0, recovery.refused + 1.0)
     refused = jnp.where(verdict.arrived, refused, recovery.refused)
     failed = jnp.where(verdict.finite, 0.0, recovery.failed + 1.0)
-    alert = (failed > 0.0) | some(refused > 0.0)
-    return recovery._replace(refused=refused, failed=failed, alert=alert.astype(failed.dtype))
+    unknown = ~some(verdict.arrived) & some(variances > UNKNOWN_RATIO * recovery.safe_variances)
+    left = jnp.where(
+        some(verdict.arrived & verdict.kept), recovery.settling - 1.0, recovery.settling
+    )
+    settling = jnp.where(unknown, SETTLING, jnp.maximum(left, 0.0))
+    alert = (failed > 0.0) | some(refused > 0.0) | (settling > 0.0)
+    alert = alert.astype(failed.dtype)
+    return recovery._replace(refused=refused, failed=failed, settling=settling, alert=alert)
 
 
-def _noted(recovery: Recovery, ok: Flags, x: States, variances: States) -> Recovery:
-    """At the end of a period the state noted before is safe, if all went well since."""
-    clean = jnp.where(ok, recovery.clean, 0.0)
-    over = recovery.steps >= PERIOD
+def _noted(recovery: Recovery, verdict: Verdict, x: States, variances: States) -> Recovery:
+    """At the end of a period the state noted before is safe, if all went well since.
+
+    A state that nothing was measured of is not noted.
+    """
+    clean = jnp.where(verdict.ok, recovery.clean, 0.0)
+    over = (recovery.steps >= PERIOD) & some(verdict.arrived)
     safe = over & (clean > 0.0)
     return recovery._replace(
-        steps=jnp.where(over, 0.0, recovery.steps),
-        clean=jnp.where(over, ok.astype(clean.dtype), clean),
+        steps=jnp.where(recovery.steps >= PERIOD, 0.0, recovery.steps),
+        clean=jnp.where(over, verdict.ok.astype(clean.dtype), clean),
         safe_x=jnp.where(safe, recovery.next_x, recovery.safe_x),
         safe_variances=jnp.where(safe, recovery.next_variances, recovery.safe_variances),
         next_x=jnp.where(over, x, recovery.next_x),
