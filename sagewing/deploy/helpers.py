@@ -157,14 +157,15 @@ static inline float sw_exp_each(float a)
 #endif
 """,
     "sw_logistic": """
-/* 1 / (1 + exp(-a)). For floats exp is 2^n times a polynomial, which compilers vectorise. */
+/* 1 / (1 + exp(-a)). For floats exp is 2^n times a polynomial, which compilers vectorise;
+ * 2^128 is infinity, so that what is less than the smallest normal number is 0. */
 #ifdef SW_DOUBLE
 static inline double sw_logistic(double a) { return 1.0 / (1.0 + exp(-a)); }
 #else
 static inline float sw_logistic(float a)
 {
     union { float number; uint32_t bits; } shifted, power;
-    const float x = a > 87.0F ? -87.0F : a < -87.0F ? 87.0F : -a;
+    const float x = a > 87.0F ? -87.0F : a < -89.0F ? 89.0F : -a;
     shifted.number = x * 1.44269504F + 12582912.0F; /* n in the lowest bits */
     const float n = shifted.number - 12582912.0F;
     const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
@@ -176,7 +177,7 @@ static inline float sw_logistic(float a)
 #endif
 """,
     "sw_tanh": """
-/* For floats a rational function, which compilers vectorise. */
+/* For floats a rational function, which compilers vectorise; near zero tanh a = a. */
 #ifdef SW_DOUBLE
 static inline double sw_tanh(double a) { return tanh(a); }
 #else
@@ -190,7 +191,7 @@ static inline float sw_tanh(float a)
                      + 4.89352455891786e-03F) * x;
     const float q = ((1.19825839466702e-06F * s + 1.18534705686654e-04F) * s
                      + 2.26843463243900e-03F) * s + 4.89352518554385e-03F;
-    return p / q;
+    return s < 1.6e-7F ? a : p / q;
 }
 #endif
 """,
