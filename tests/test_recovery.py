@@ -1,8 +1,10 @@
 """A filter that was led astray comes back once its data are good again."""
 
 import os
+from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from troubles import (
@@ -19,6 +21,7 @@ from troubles import (
 )
 
 import sagewing as sw
+from sagewing.filters.recovery import SETTLING
 
 OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik", "restarts")
 PAIRS = [(system, name) for system in (*SYSTEMS, *FLIGHTS) for name in filters(system)]
@@ -36,6 +39,7 @@ TRIED = EVERY if ALL else CHOSEN
 # from each other.
 GAPS = [tried for tried in EVERY if tried[0] not in ("pendulum", "thomas")]
 GAPS = GAPS if ALL else [("lorenz", "sage-husa 0.99", "jax"), ("quadrotor", "ekf", "c")]
+AFTER = TIME_TO_RECOVER + SCORED  # steps with measurements behind a gap
 GAP, PIECE = 100_000, 10_000  # steps, and those that are run at a time
 # Not asked for: after a measurement of 100 sigma that its own wide S let pass, this one may take
 # the second of the two places that have the same distances to both beacons.
@@ -83,36 +87,57 @@ def test_after_a_spike_or_a_wrong_clock_it_is_as_good_as_before(system, name, ba
     assert np.asarray(result.ok)[:, -SCORED:].all()
 
 
-def after_gap(filt, given, steps, backend):
-    """The estimates after so many steps without a measurement, of a record that lacks these."""
-    good = BEFORE + TIME_TO_RECOVER + SCORED
-    z, u = given.z, given.u
-    first = slice(None, BEFORE)
-    result = sw.run(filt, given.x0, given.P0, z[first], _of(u, first), given.dt, backend=backend)
+def after_gap(filt, given, z, u, steps, backend):
+    """The estimates after so many steps without a measurement, of records that lack these."""
+    first, last = slice(None, BEFORE), slice(BEFORE + steps, None)
+    result = sw.run(filt, given.x0, given.P0, z[:, first], _of(u, first), given.dt, backend=backend)
+    nothing = np.full((len(z), PIECE, z.shape[-1]), np.nan)
     for start in range(BEFORE, BEFORE + steps, PIECE):
         part = slice(start, start + PIECE)
-        nothing = np.full((PIECE, z.shape[1]), np.nan)
         result = sw.run_from(filt, result.state, nothing, _of(u, part), given.dt, backend=backend)
         is_sound(result)
-    last = slice(len(z) - good + BEFORE, None)
-    result = sw.run_from(filt, result.state, z[last], _of(u, last), given.dt, backend=backend)
+    result = sw.run_from(filt, result.state, z[:, last], _of(u, last), given.dt, backend=backend)
     is_sound(result)
     return result
 
 
 def _of(u, part):
-    return None if u is None else u[part]
+    return None if u is None else u[:, part]
+
+
+def _stacked(records, name):
+    parts = [getattr(r, name) for r in records]
+    return None if parts[0] is None else np.stack(parts)
 
 
 @pytest.mark.parametrize(("system", "name", "backend"), GAPS, ids=lambda v: v)
 @pytest.mark.fuzz
 def test_after_a_long_gap_it_is_as_good_as_before(system, name, backend):
-    given = record(system, 0, BEFORE + GAP + TIME_TO_RECOVER + SCORED)
+    records = [record(system, seed, BEFORE + GAP + AFTER) for seed in range(SEEDS)]
+    given = replace(records[0], x0=_stacked(records, "x0"))
+    z, u, truth = (_stacked(records, a) for a in ("z", "u", "truth"))
     filt = filters(system)[name]()
-    gone = after_gap(filt, given, GAP, backend)
-    end = slice(-SCORED - TIME_TO_RECOVER - BEFORE, None)
-    x0, z, u = given.truth[end][0], given.z[end], _of(given.u, end)
-    there = sw.run(filt, x0, given.P0, z, u, given.dt, backend=backend)
-    lost = errors(system, np.asarray(gone.x), given.truth[-len(gone.x) :])[-SCORED:]
-    found = errors(system, np.asarray(there.x), given.truth[end])[-SCORED:]
-    assert np.all(rms(lost[None]) <= 2.0 * rms(found[None]))
+    gone = after_gap(filt, given, z, u, GAP, backend)
+    end = slice(BEFORE + GAP, None)
+    there = sw.run(
+        filt, truth[:, end][:, 0], given.P0, z[:, end], _of(u, end), given.dt, backend=backend
+    )
+    lost, found = (rms(scored(system, r, truth[:, end])) for r in (gone, there))
+    assert np.all(lost <= 2.0 * found), (lost, found)
+
+
+def test_the_measurements_after_an_endless_gap_teach_no_noise():
+    given = record("lorenz", 0, BEFORE + AFTER)
+    filt = filters("lorenz")["sage-husa 0.95"]()
+    first = slice(None, BEFORE)
+    state = sw.run(filt, given.x0, given.P0, given.z[first], None, given.dt, backend="c").state
+    nothing = np.full((64, given.z.shape[1]), np.nan)
+    wide = np.asarray(state.P) * 1e10
+    gap = sw.run_from(filt, state._replace(P=wide), nothing, None, given.dt, backend="c")
+    soon, later = (
+        sw.run_from(filt, gap.state, given.z[BEFORE:][:steps], None, given.dt, backend="c").state
+        for steps in (int(SETTLING) - 1, AFTER)
+    )
+    for state, is_new in ((soon, True), (later, False)):
+        new = filt.init(*map(jnp.asarray, (state.x, state.P)))
+        assert np.array_equal(state.q, new.q) == np.array_equal(state.r, new.r) == is_new

@@ -190,17 +190,17 @@ class Graph:
     def _simplify(self, op: str, args: tuple[Node, ...]) -> Node | None:
         a, b = args[0], args[-1]
         match op:
-            case "add":  # XLA, too, takes -0 + 0 for -0
-                if _is(a, 0.0):
+            case "add":
+                if self._adds_nothing(a):
                     return b
-                if _is(b, 0.0):
+                if self._adds_nothing(b):
                     return a
                 if b.op == "neg":
                     return self.apply("sub", a, b.args[0])
                 if a.op == "neg":
                     return self.apply("sub", b, a.args[0])
             case "sub":
-                if _is(b, 0.0):
+                if self._adds_nothing(b, subtracted=True):
                     return a
                 if _is(a, 0.0) and (not self.exact or a.kind != "real" or np.signbit(a.attr)):
                     return self.apply("neg", b)
@@ -253,6 +253,12 @@ class Graph:
     def _can_be_nan(self, zero: Node, other: Node) -> bool:
         """Whether a product with zero has to be computed."""
         return self.exact and zero.kind == "real" and not is_finite_and_positive(other)
+
+    def _adds_nothing(self, term: Node, subtracted: bool = False) -> bool:
+        """Whether a sum is its other term. Where exact, 0 makes 0 of -0, and only -0 does not."""
+        if not _is(term, 0.0):
+            return False
+        return not self.exact or term.kind != "real" or np.signbit(term.attr) != subtracted
 
     def _select(self, flag: Node, then: Node, otherwise: Node) -> Node | None:
         if flag.op == "const":
