@@ -8,7 +8,7 @@ from dynamax_ekf import dynamax_ekf
 from timing import race, show
 
 import sagewing as sw
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, episodes
+from sagewing.problems.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, episodes
 
 RUNS, STEPS = 1000, 600
 

@@ -8,8 +8,8 @@ import jax
 from dynamax_ekf import dynamax_ekf
 from timing import race, show
 
-from sagewing.bench.chaos import FILTERS, ORACLE, build, oracle, score
-from sagewing.sim.chaos import ALIGNED, LORENZ, episodes
+from sagewing.problems.chaos import ALIGNED, LORENZ, episodes
+from sagewing.studies.chaos import FILTERS, ORACLE, build, oracle, score
 
 RUNS, STEPS = 1000, 600
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from dynamax.nonlinear_gaussian_ssm import ParamsNLGSSM, extended_kalman_filter
 
-from sagewing.sim.chaos import DT, Q_BASE, R_BASE
+from sagewing.problems.chaos import DT, Q_BASE, R_BASE
 
 
 def dynamax_ekf(model, records):

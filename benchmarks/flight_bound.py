@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.bench.flight import NOISE, NOISIER, SCENARIOS, build, estimate, make_records, score
 from sagewing.cli.train_flight import degradation
 from sagewing.cli.weights import flight_weights
 from sagewing.filters import OracleEKF
-from sagewing.flights.dataset import SIM, load
-from sagewing.flights.records import IMU, POSE, Flights
 from sagewing.models.rotations import euler_angles
 from sagewing.policy import Noise
+from sagewing.problems.flight.dataset import SIM, load
+from sagewing.problems.flight.records import IMU, POSE, Flights
+from sagewing.studies.flight import NOISE, NOISIER, SCENARIOS, build, estimate, make_records, score
 from sagewing.train import Schedule, train
 from sagewing.train.flight import P0, FlightTraining, draw, estimator
 from sagewing.train.losses import pose_loss

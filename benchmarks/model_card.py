@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from sagewing.bench.card import add_figures, figures
 from sagewing.policy.storage import SHIPPED
+from sagewing.studies.card import add_figures, figures
 
 NOT_FOR = {
     "sim": "vehicles other than the simulated QDrone, other pose noise than trained for, starts "

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import sagewing as sw
-from sagewing.deploy.c99 import NAME, source
-from sagewing.deploy.cache import FLAGS
+from sagewing.codegen.c99 import NAME, source
+from sagewing.runtime.cache import FLAGS
 from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
 
 ROUNDS = 5

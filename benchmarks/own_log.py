@@ -16,9 +16,9 @@ import filterpy.kalman
 import jax
 import numpy as np
 
-from sagewing.bench.own import measurements
-from sagewing.flights.read import read_log
-from sagewing.flights.timeline import timeline
+from sagewing.logs.estimate.estimate import measurements
+from sagewing.logs.readers.read import read_log
+from sagewing.logs.timeline import timeline
 from sagewing.models import QuadrotorKinematic
 from sagewing.train.flight import P0, Q0, R0
 

@@ -6,10 +6,10 @@ nobody was trained or tested on. Usage: python benchmarks/quaternion_length.py
 
 from flight_bound import SEED, errors, flights
 
-from sagewing.bench.flight import NOISE, SCENARIOS, UNIVERSAL, build, make_records
 from sagewing.cli.weights import flight_weights
-from sagewing.flights.dataset import SIM
 from sagewing.models import Switched
+from sagewing.problems.flight.dataset import SIM
+from sagewing.studies.flight import NOISE, SCENARIOS, UNIVERSAL, build, make_records
 from sagewing.train.flight import estimator
 
 FILTERS = ("ekf", "shkf995", "shkf999", UNIVERSAL)  # with noise that was not fitted to either

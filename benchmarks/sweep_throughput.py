@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sagewing.bench.ablation import WIDTH, Ablation, setup_of
-from sagewing.bench.local_engine import LocalEngine
-from sagewing.bench.store import Outcome
-from sagewing.bench.sweep import GROUP, Study, grouped
+from sagewing.jobs.local_engine import LocalEngine
+from sagewing.jobs.store import Outcome
+from sagewing.jobs.sweep import GROUP, Study, grouped
+from sagewing.studies.ablation import WIDTH, Ablation, setup_of
 from sagewing.train.chaos import ChaosTraining, train_chaos
 
 

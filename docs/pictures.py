@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import sagewing as sw
+from sagewing.problems.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, episodes
 from sagewing.report.style import COLOURS, LABELS
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, Q_BASE, R_BASE, episodes
 
 FOLDER = Path(__file__).parent / "pictures"
 STEPS, NOISY = 1800, slice(600, 1200)

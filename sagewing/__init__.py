@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sagewing import models as models
-    from sagewing.deploy.online import Online as Online
-    from sagewing.deploy.records import run as run
-    from sagewing.deploy.records import run_from as run_from
     from sagewing.errors import InputError as InputError
     from sagewing.filters import EKF as EKF
     from sagewing.filters import ENNAKF as ENNAKF
@@ -30,12 +27,15 @@ if TYPE_CHECKING:
     from sagewing.policy import Policy as Policy
     from sagewing.policy import Tiled as Tiled
     from sagewing.policy import Universal as Universal
+    from sagewing.runtime.online import Online as Online
+    from sagewing.runtime.run import run as run
+    from sagewing.runtime.run import run_from as run_from
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "sagewing.deploy.online": ("Online",),
-    "sagewing.deploy.records": ("run", "run_from"),
+    "sagewing.runtime.online": ("Online",),
+    "sagewing.runtime.run": ("run", "run_from"),
     "sagewing.errors": ("InputError",),
     "sagewing.filters": (
         *("EKF", "ENNAKF", "LEKF", "VBAKF", "KalmanNet", "NDRSageHusa", "OracleEKF"),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sagewing.flights.rotate import conjugate, multiply, rotate, rotation_vector
+from sagewing.logs.rotate import conjugate, multiply, rotate, rotation_vector
 
 G = np.array([0.0, 0.0, 9.81])
 
@@ -293,7 +293,7 @@ def write_euroc(folder, flight, sensor=None, mount=None):
 
 
 def _mounted(pose, mount):
-    from sagewing.flights.rotate import from_matrix
+    from sagewing.logs.rotate import from_matrix
 
     q = pose[:, 4:]
     lever = np.broadcast_to(mount[:3, 3], (len(q), 3))

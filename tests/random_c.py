@@ -10,17 +10,17 @@ import jax
 import numpy as np
 from random_programs import ARGUMENTS, Program, arguments
 
-from sagewing.deploy.cache import FLAGS
-from sagewing.deploy.emit import Writer
-from sagewing.deploy.header import CALLING
-from sagewing.deploy.helpers import prelude
-from sagewing.deploy.lanes import LanesWriter, functions
-from sagewing.deploy.precision import alone
-from sagewing.deploy.program import followed
-from sagewing.deploy.storage import shared
-from sagewing.deploy.tables import Tables
-from sagewing.deploy.values import nodes
+from sagewing.codegen.emit import Writer
+from sagewing.codegen.header import CALLING
+from sagewing.codegen.helpers import prelude
+from sagewing.codegen.lanes import LanesWriter, functions
+from sagewing.codegen.precision import alone
+from sagewing.codegen.program import followed
+from sagewing.codegen.storage import shared
+from sagewing.codegen.tables import Tables
+from sagewing.codegen.values import nodes
 from sagewing.filters.lifting import MODEL
+from sagewing.runtime.cache import FLAGS
 
 # JAX takes numbers below the smallest normal one for zero, so here C does, too. A product and a sum
 # may be rounded once or twice, by XLA as by a C compiler: here twice.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sagewing.bench.track import Scene, Track
-from sagewing.flights.flight import Pose
+from sagewing.logs.flight import Pose
+from sagewing.logs.track import Scene, Track
 
 
 def circle(seconds=10.0, rate=100.0, names=("ekf", "ndr"), truth=True) -> Scene:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sagewing.bench import ablation
-from sagewing.bench.store import Outcome
-from sagewing.bench.sweep import Study, Task
+from sagewing.jobs.store import Outcome
+from sagewing.jobs.sweep import Study, Task
+from sagewing.studies import ablation
 
 
 def study(folder: Path, seeds: int, work, *, variants=("a",), seconds: float = 0.0) -> Study:

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sagewing.bench import universal as bench
 from sagewing.cli.main import main
-from sagewing.sim import unseen
+from sagewing.problems.unseen import systems as unseen
+from sagewing.studies import universal as bench
 
 pytestmark = pytest.mark.usefixtures("float64")
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.caches import private
-from sagewing.deploy import compiled as compiled_module
-from sagewing.deploy import online as online_module
-from sagewing.deploy.c99 import source
-from sagewing.deploy.cache import library
+from sagewing.codegen.c99 import source
+from sagewing.runtime import compiled as compiled_module
+from sagewing.runtime import online as online_module
+from sagewing.runtime.cache import library
+from sagewing.runtime.cache_folder import private
 
 X0, P0 = np.array([-8.0, -6.0, 25.0]), np.eye(3)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.deploy.c99 import NAME, source
+from sagewing.codegen.c99 import NAME, source
 from sagewing.models.quadrotor import N_X
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.deploy.c99 import source
-from sagewing.deploy.cache import FLAGS
-from sagewing.deploy.compiled import CompiledFilter
-from sagewing.deploy.graph import Graph
-from sagewing.deploy.program import Input
-from sagewing.deploy.records import run_compiled
-from sagewing.deploy.refusal import NotInC
-from sagewing.deploy.trace import RULES
+from sagewing.codegen.c99 import source
+from sagewing.codegen.graph import Graph
+from sagewing.codegen.program import Input
+from sagewing.codegen.refusal import NotInC
+from sagewing.codegen.trace import RULES
 from sagewing.filters import checks
+from sagewing.runtime.cache import FLAGS
+from sagewing.runtime.compiled import CompiledFilter
+from sagewing.runtime.run import run_compiled
 
 QUICK = tuple("-O0" if flag == "-O3" else flag for flag in FLAGS)
 

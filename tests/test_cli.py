@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.bench.chaos import FILTERS, build
 from sagewing.cli import console, demo, fitting, train_flight
 from sagewing.cli.commands import COMMANDS, GROUPS
 from sagewing.cli.main import main
-from sagewing.flights import dataset
 from sagewing.models import QDRONE
 from sagewing.policy import Architecture, storage
 from sagewing.policy.storage import SHIPPED, read_card
-from sagewing.report.scene_file import read_scene
-from sagewing.sim.chaos import LORENZ, PROTOCOLS
+from sagewing.problems.chaos import LORENZ, PROTOCOLS
+from sagewing.problems.flight import dataset
+from sagewing.report.page.scene_file import read_scene
 from sagewing.sim.plant import Flown
+from sagewing.studies.chaos import FILTERS, build
 from sagewing.train import Progress, Trained, flight
 from sagewing.train.flight import FlightTraining
 

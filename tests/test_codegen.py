@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.deploy.cache import FLAGS
-from sagewing.deploy.compiled import CompiledFilter, Record
-from sagewing.deploy.records import run_compiled
 from sagewing.filters import checks
 from sagewing.models.quadrotor import GRAVITY, N_X
+from sagewing.runtime.cache import FLAGS
+from sagewing.runtime.compiled import CompiledFilter, Record
+from sagewing.runtime.run import run_compiled
 
 # Correctness does not need the optimiser's minutes.
 QUICK = tuple("-O0" if flag == "-O3" else flag for flag in FLAGS)

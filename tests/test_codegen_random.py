@@ -10,8 +10,8 @@ import pytest
 from random_c import Backend
 from random_programs import Program, arguments, expected, programs, values
 
-from sagewing.deploy import primitives, rearranging  # noqa: F401  (they register their rules)
-from sagewing.deploy.trace import RULES
+from sagewing.codegen.rules import primitives, rearranging  # noqa: F401  (they register their rules)
+from sagewing.codegen.trace import RULES
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "5"))
 RUNS = 200

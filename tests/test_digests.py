@@ -11,7 +11,7 @@ from bounds import bounded
 
 import sagewing as sw
 from sagewing import files, tensors
-from sagewing.bench.store import Finished, Outcome, _sealed, open_store
+from sagewing.jobs.store import Finished, Outcome, _sealed, open_store
 from sagewing.train import checkpoint
 
 KEYS = [f"{i:064d}" for i in range(6)]

@@ -10,7 +10,7 @@ from docs_pages import DOCS, PAGES, ROOT, blocks, module
 
 import sagewing as sw
 from sagewing.cli.commands import GROUPS
-from sagewing.flights.npz import read_flight
+from sagewing.logs.readers.npz import read_flight
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised", "as_a_user_runs_it")
 

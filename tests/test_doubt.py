@@ -8,7 +8,7 @@ from linear import Linear, system
 from scipy.stats import norm
 
 import sagewing as sw
-from sagewing.policy import doubt as doubts
+from sagewing.policy.universal import cusum as doubts
 
 pytestmark = pytest.mark.usefixtures("float64")
 DT = 0.1

@@ -10,11 +10,11 @@ import pytest
 import sagewing as sw
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
-from sagewing.deploy.arm import on_cortex_m7
-from sagewing.deploy.c99 import source
-from sagewing.deploy.notice import comment
-from sagewing.deploy.package import FILES
-from sagewing.deploy.systems import built, drawn, known
+from sagewing.codegen.c99 import source
+from sagewing.codegen.notice import comment
+from sagewing.codegen.package import FILES
+from sagewing.studies.arm import on_cortex_m7
+from sagewing.studies.exported import built, drawn, known
 
 OWN = """
 import jax.numpy as jnp

@@ -17,11 +17,11 @@ import pytest
 
 import sagewing as sw
 from sagewing import files
-from sagewing.compilations import Programs
-from sagewing.deploy import cache as cache_module
-from sagewing.deploy import compiled as compiled_module
-from sagewing.deploy import compiling as compiling_module
-from sagewing.deploy import online as online_module
+from sagewing.runtime import cache as cache_module
+from sagewing.runtime import compiled as compiled_module
+from sagewing.runtime import compiling as compiling_module
+from sagewing.runtime import online as online_module
+from sagewing.runtime.xla_cache import Programs
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 
@@ -205,7 +205,7 @@ def test_the_programs_of_JAX_are_kept_with_digests(tmp_path):
 JITTED = """
 import json, sys, warnings
 import jax, jax.numpy as jnp
-from sagewing.compilations import remember_compilations
+from sagewing.runtime.xla_cache import remember_compilations
 remember_compilations()
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 events = []

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sagewing.sim import family
-from sagewing.sim.family_model import BEARING, FamilyModel, unpacked
+from sagewing.problems.family import draw as family
+from sagewing.problems.family.model import BEARING, FamilyModel, unpacked
 from sagewing.train.universal import Errors, Running, teaches
 
 pytestmark = pytest.mark.usefixtures("float64")

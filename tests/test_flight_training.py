@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.bench.consistency import nees, pose_covariance, pose_std
-from sagewing.bench.flight import NOISE, Estimates, make_records, score, window_of
-from sagewing.flights import Flight
-from sagewing.flights.records import IMU, POSE, Flights, record, rows_of
+from sagewing.logs import Flight
+from sagewing.metrics.pose import nees, pose_covariance, pose_std
 from sagewing.models.quadrotor import GRAVITY, QDRONE, Q, R
+from sagewing.problems.flight.records import IMU, POSE, Flights, record, rows_of
+from sagewing.studies.flight import NOISE, Estimates, make_records, score, window_of
 from sagewing.train import Schedule
 from sagewing.train.flight import (
     CURRICULUM,

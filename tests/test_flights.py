@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.flights import Flight, read_flight, read_flights
-from sagewing.flights.repair import Signal
-from sagewing.flights.rotate import (
+from sagewing.logs import Flight, read_flight, read_flights
+from sagewing.logs.repair import Signal
+from sagewing.logs.rotate import (
     conjugate,
     multiply,
     rotate,

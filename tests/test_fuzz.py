@@ -29,15 +29,15 @@ from log_files import (
 from scenes import ROWS, circle
 
 import sagewing as sw
-from sagewing.bench.result import BenchResult
 from sagewing.cli.report import Report
-from sagewing.flights.columns import read_map
-from sagewing.flights.npz import read_flight
-from sagewing.flights.read import read_log
-from sagewing.flights.survey import survey
-from sagewing.flights.timeline import timeline
-from sagewing.report.drawing import drawing_of
-from sagewing.report.scene_file import SCENE, write_scene
+from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers.npz import read_flight
+from sagewing.logs.readers.read import read_log
+from sagewing.logs.survey import survey
+from sagewing.logs.timeline import timeline
+from sagewing.report.page.drawing import drawing_of
+from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.results import BenchResult
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)

@@ -11,7 +11,7 @@ import pytest
 from fuzzed import cases, fuzzed
 
 import sagewing as sw
-from sagewing.deploy.c99 import NAME, Source, source
+from sagewing.codegen.c99 import NAME, Source, source
 
 FULL = "FUZZ_EXAMPLES" in os.environ
 STEPS_IN_C, STEPS_IN_JAX = (1_000_000, 100_000) if FULL else (10_000, 2_000)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.deploy.c99 import source
-from sagewing.deploy.cache import FLAGS
-from sagewing.deploy.compiling import RESCUE, compiled
-from sagewing.deploy.helpers import prelude
-from sagewing.deploy.storage import shared
+from sagewing.codegen.c99 import source
+from sagewing.codegen.helpers import prelude
+from sagewing.codegen.storage import shared
+from sagewing.runtime.cache import FLAGS
+from sagewing.runtime.compiling import RESCUE, compiled
 
 BEYOND = (-1e30, 1e30, 100.0)  # the range of exp
 

@@ -14,11 +14,11 @@ from bounds import bounded
 from log_files import flown, write_imu_csv, write_tum
 
 import sagewing as sw
-from sagewing.bench.store import open_store
 from sagewing.cli import console
 from sagewing.cli.main import main
-from sagewing.flights.read import read_log
-from sagewing.report.result_page import overview_in
+from sagewing.jobs.store import open_store
+from sagewing.logs.readers.read import read_log
+from sagewing.report.page.result_page import overview_in
 
 CORPUS = Path(__file__).parent / "hostile"
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.flights import Flight, read_flights
-from sagewing.flights.identify import (
+from sagewing.logs import Flight, read_flights
+from sagewing.logs.rotate import conjugate, multiply, rotate
+from sagewing.models.quadrotor import GRAVITY, QuadrotorDynamic, Vehicle
+from sagewing.problems.flight.identify import (
     CRAZYFLIE_FRAME,
     FULL_V,
     MIXER,
@@ -18,8 +20,6 @@ from sagewing.flights.identify import (
     levelled,
     rotor_commands,
 )
-from sagewing.flights.rotate import conjugate, multiply, rotate
-from sagewing.models.quadrotor import GRAVITY, QuadrotorDynamic, Vehicle
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights" / "nanobench"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded flights are not here")

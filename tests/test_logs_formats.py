@@ -20,10 +20,10 @@ from log_files import (
 )
 
 import sagewing as sw
-from sagewing.flights.columns import Map, Source
-from sagewing.flights.geodesy import local
-from sagewing.flights.read import read_log
-from sagewing.flights.rotate import from_matrix
+from sagewing.logs.geodesy import local
+from sagewing.logs.readers.columns import Map, Source
+from sagewing.logs.readers.read import read_log
+from sagewing.logs.rotate import from_matrix
 
 FLIGHT = flown(seconds=2.0, imu_hz=100.0, pose_hz=20.0)
 HOME = np.array([47.3977, 8.5456, 488.0])

@@ -19,24 +19,24 @@ from log_files import (
 )
 
 import sagewing as sw
-from sagewing.bench.own import run_own
-from sagewing.bench.own_filters import noise_of
-from sagewing.bench.own_scores import Innovations, whiteness
 from sagewing.cli import main as cli
 from sagewing.cli.inspect import _said
 from sagewing.cli.run import _troubles
 from sagewing.cli.weights import flight_weights
 from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
-from sagewing.flights.columns import read_map
-from sagewing.flights.flight import Pose
-from sagewing.flights.log import Log
-from sagewing.flights.repair import Signal
-from sagewing.flights.rotate import conjugate, multiply, rotate
-from sagewing.flights.survey import survey
-from sagewing.flights.timeline import timeline
-from sagewing.flights.tum import tum
-from sagewing.report import page_table
+from sagewing.logs.estimate.estimate import run_own
+from sagewing.logs.estimate.filters import noise_of
+from sagewing.logs.estimate.scores import Innovations, whiteness
+from sagewing.logs.flight import Pose
+from sagewing.logs.log import Log
+from sagewing.logs.readers.columns import read_map
+from sagewing.logs.repair import Signal
+from sagewing.logs.rotate import conjugate, multiply, rotate
+from sagewing.logs.survey import survey
+from sagewing.logs.timeline import timeline
+from sagewing.logs.tum import tum
 from sagewing.report.own import caption
+from sagewing.report.page import page_table
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 FILTERS = ("ekf", "ndr")

@@ -25,9 +25,9 @@ from log_files import (
 import sagewing as sw
 from sagewing.cli import main as cli
 from sagewing.files import read_regular
-from sagewing.flights import rosbag
-from sagewing.flights.columns import read_map
-from sagewing.flights.read import read_log
+from sagewing.logs.readers import rosbag
+from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers.read import read_log
 
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
 LARGEST_BYTES = 200 << 20

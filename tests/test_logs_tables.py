@@ -5,15 +5,15 @@ import pytest
 from log_files import G, flown, ned, ned_attitude, write_imu_csv, write_tum
 
 import sagewing as sw
-from sagewing.flights.clock import clock_offset
-from sagewing.flights.columns import Map, Source, read_map
-from sagewing.flights.draft import draft
-from sagewing.flights.geodesy import earth_centred, local
-from sagewing.flights.read import read_log, tables_of
-from sagewing.flights.repair import Signal
-from sagewing.flights.rotate import to_euler
-from sagewing.flights.survey import survey
-from sagewing.flights.tables import read_table
+from sagewing.logs.clock import clock_offset
+from sagewing.logs.geodesy import earth_centred, local
+from sagewing.logs.readers.columns import Map, Source, read_map
+from sagewing.logs.readers.draft import draft
+from sagewing.logs.readers.read import read_log, tables_of
+from sagewing.logs.readers.tables import read_table
+from sagewing.logs.repair import Signal
+from sagewing.logs.rotate import to_euler
+from sagewing.logs.survey import survey
 
 FLIGHT = flown(seconds=3.0, imu_hz=100.0, pose_hz=25.0)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sagewing.bench.metrics import crmse, diverged, rmse_over_time, summary
+from sagewing.metrics.errors import crmse, diverged, rmse_over_time, summary
 
 
 def test_rmse_is_the_root_mean_square_over_the_state():

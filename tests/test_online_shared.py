@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.filters import running
+from sagewing.filters.run import _program, _programs
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 BACKENDS = ["c", "jax"]
@@ -158,17 +158,17 @@ def test_a_forked_process_is_refused_and_does_not_hang():
 
 
 def test_programs_of_record_lengths_that_are_no_longer_used_are_forgotten(monkeypatch):
-    monkeypatch.setattr(running, "SIZES", 1)
-    running._programs.cache_clear()
+    monkeypatch.setattr("sagewing.filters.run.SIZES", 1)
+    _programs.cache_clear()
     filt = sw.EKF(Counter(), [1.0], [1.0])
     kept = []
     for steps in (2, 3):
         sw.run(filt, [0.0], [[1.0]], np.ones((steps, 1)))
         record = sw.filters.checks.record(1, np.ones((steps, 1)), None, 0.01, None)
-        kept.append(weakref.ref(running._program(filt, record).func))
+        kept.append(weakref.ref(_program(filt, record).func))
     gc.collect()
     assert [ref() is not None for ref in kept] == [False, True]
-    running._programs.cache_clear()
+    _programs.cache_clear()
 
 
 def test_a_record_of_the_same_size_is_not_compiled_again():

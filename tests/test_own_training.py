@@ -9,8 +9,8 @@ import sagewing as sw
 from sagewing.cli import own_training, train_flight
 from sagewing.cli.main import main
 from sagewing.cli.own_training import verdict
-from sagewing.flights.own_logs import are_logs, own_flights
 from sagewing.policy.storage import read_card
+from sagewing.problems.flight.own_logs import are_logs, own_flights
 from sagewing.train import Progress, Trained, flight
 from sagewing.train.flight import Q0, R0
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scenes import ROWS, circle
 
-from sagewing.flights.flight import Pose
-from sagewing.report.flight_page import flight_page
+from sagewing.logs.flight import Pose
+from sagewing.report.page.flight_page import flight_page
 
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

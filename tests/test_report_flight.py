@@ -10,12 +10,14 @@ from rich.console import Console
 from test_identify import FRAME, TRUE, flown
 
 import sagewing as sw
-from sagewing.bench.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
-from sagewing.bench.scenes import scene_of
-from sagewing.flights import Flight, dataset, identify
-from sagewing.flights.records import IMU, Record
-from sagewing.report import angles, flight, flight_figures, page_table
+from sagewing.logs import Flight
+from sagewing.problems.flight import dataset, identify
+from sagewing.problems.flight.records import IMU, Record
+from sagewing.report import flight, flight_figures
+from sagewing.report.page import angles, page_table
 from sagewing.report.style import COLOURS, LABELS
+from sagewing.studies.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
+from sagewing.studies.scenes import scene_of
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights"
 

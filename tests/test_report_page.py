@@ -9,15 +9,15 @@ import pytest
 from scenes import ROWS, circle
 
 import sagewing as sw
-from sagewing.bench.result import BenchResult
 from sagewing.cli.main import main
-from sagewing.report.angles import euler_std
-from sagewing.report.decimate import Buckets
-from sagewing.report.drawing import POINTS, chi_square, drawing_of
-from sagewing.report.flight_page import flight_page
-from sagewing.report.page_table import html
-from sagewing.report.scene_file import SCENE, read_scene, write_scene
+from sagewing.report.page.angles import euler_std
+from sagewing.report.page.decimate import Buckets
+from sagewing.report.page.drawing import POINTS, chi_square, drawing_of
+from sagewing.report.page.flight_page import flight_page
+from sagewing.report.page.page_table import html
+from sagewing.report.page.scene_file import SCENE, read_scene, write_scene
 from sagewing.report.style import COLOURS, dark, label, light
+from sagewing.results import BenchResult
 
 LARGEST_BYTES = 5_000_000
 

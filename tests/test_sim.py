@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from sagewing.sim.chaos import ALIGNED, DT, LORENZ, PAPER, ROSSLER, episodes, protocol_named
+from sagewing.problems.chaos import ALIGNED, DT, LORENZ, PAPER, ROSSLER, episodes, protocol_named
 
 KEY = jax.random.key(5)
 

@@ -11,14 +11,14 @@ import pytest
 import studies
 
 import sagewing as sw
-from sagewing.bench import store as stores
-from sagewing.bench.ablation import VARIANTS, Ablation, variants_named
-from sagewing.bench.local_engine import LocalEngine
-from sagewing.bench.ray_engine import RayEngine
-from sagewing.bench.store import open_store
-from sagewing.bench.sweep import Task, grouped, sweep
-from sagewing.bench.worker import TaskFailed
 from sagewing.cli.main import main
+from sagewing.jobs import store as stores
+from sagewing.jobs.local_engine import LocalEngine
+from sagewing.jobs.ray_engine import RayEngine
+from sagewing.jobs.store import open_store
+from sagewing.jobs.sweep import Task, grouped, sweep
+from sagewing.jobs.worker import TaskFailed
+from sagewing.studies.ablation import VARIANTS, Ablation, variants_named
 
 
 def _run(study, path, processes=1, **more):

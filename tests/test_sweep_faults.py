@@ -138,10 +138,10 @@ DRIVER = """
 import sys
 from pathlib import Path
 import studies
-from sagewing.bench.ablation import Ablation
-from sagewing.bench.ray_engine import RayEngine
-from sagewing.bench.store import open_store
-from sagewing.bench.sweep import Study, sweep
+from sagewing.studies.ablation import Ablation
+from sagewing.jobs.ray_engine import RayEngine
+from sagewing.jobs.store import open_store
+from sagewing.jobs.sweep import Study, sweep
 
 address, store, seeds, *sizes = sys.argv[1:]
 epochs, batch, train_steps, runs, steps = map(int, sizes)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sagewing.bench.ablation import DEFAULT, VARIANTS
-from sagewing.bench.ablation_lines import Found, lines_of
-from sagewing.bench.differences import _medians, differences
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
+from sagewing.studies.ablation import DEFAULT, VARIANTS
+from sagewing.studies.ablation_lines import Found, lines_of
+from sagewing.studies.differences import _medians, differences
 
 RUNS = 200
 

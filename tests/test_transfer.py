@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.bench import flight
-from sagewing.bench.transfer import (
+from sagewing.cli import bench_transfer
+from sagewing.filters.rules import Seen
+from sagewing.logs import Flight
+from sagewing.models import QuadrotorKinematic
+from sagewing.policy.ndr.embedding import FLIGHT_TILES
+from sagewing.policy.ndr.features import FEATURES
+from sagewing.problems.chaos import PROTOCOLS
+from sagewing.report.transfer import PAPER, lines_of
+from sagewing.studies import flight
+from sagewing.studies.transfer import (
     BOUNDS,
     COUPLED,
     FROM_CHAOS,
@@ -23,14 +31,6 @@ from sagewing.bench.transfer import (
     to_flight,
     untrained,
 )
-from sagewing.cli import bench_transfer
-from sagewing.filters.rules import Seen
-from sagewing.flights import Flight
-from sagewing.models import QuadrotorKinematic
-from sagewing.policy.embedding import FLIGHT_TILES
-from sagewing.policy.features import FEATURES
-from sagewing.report.transfer import PAPER, lines_of
-from sagewing.sim.chaos import PROTOCOLS
 from sagewing.train.flight import P0, Q0, R0
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")

@@ -13,10 +13,10 @@ import pytest
 from linear import Linear, system
 
 import sagewing as sw
-from sagewing.bench.universal import SHIPPED
 from sagewing.filters.rules import Around, Attenuation, Learned, Seen
-from sagewing.filters.running import Result
-from sagewing.policy.universal import bend
+from sagewing.filters.run import Result
+from sagewing.policy.universal.policy import bend
+from sagewing.studies.universal import SHIPPED
 from sagewing.train.losses import state_loss
 
 pytestmark = pytest.mark.usefixtures("float64")

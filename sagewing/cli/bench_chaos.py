@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sagewing.bench.chaos import CHUNK, FILTERS, LEARNED, LEARNERS, check_names, compare
-from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.weights import own_weights
 from sagewing.files import write_atomically
+from sagewing.problems.chaos import protocol_named
 from sagewing.report import chaos
-from sagewing.sim.chaos import protocol_named
+from sagewing.results import BenchResult
+from sagewing.studies.chaos import CHUNK, FILTERS, LEARNED, LEARNERS, check_names, compare
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.flight import (
+from sagewing.cli import console
+from sagewing.cli.weights import flight_weights
+from sagewing.files import utf8, write_atomically
+from sagewing.problems.flight.dataset import SIM, Dataset, load
+from sagewing.problems.flight.records import WithoutPose
+from sagewing.report import flight, flight_figures
+from sagewing.report.page.drawing import drawing_of
+from sagewing.report.page.result_page import OVERVIEW, overview_in, result_page
+from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.results import BenchResult
+from sagewing.studies.flight import (
     NOISE,
     SCENARIOS,
     SHIPPED,
@@ -14,17 +24,7 @@ from sagewing.bench.flight import (
     check_names,
     compare,
 )
-from sagewing.bench.result import BenchResult
-from sagewing.bench.scenes import scene_of
-from sagewing.cli import console
-from sagewing.cli.weights import flight_weights
-from sagewing.files import utf8, write_atomically
-from sagewing.flights.dataset import SIM, Dataset, load
-from sagewing.flights.records import WithoutPose
-from sagewing.report import flight, flight_figures
-from sagewing.report.drawing import drawing_of
-from sagewing.report.result_page import OVERVIEW, overview_in, result_page
-from sagewing.report.scene_file import SCENE, write_scene
+from sagewing.studies.scenes import scene_of
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from jaxtyping import Float
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.flight import UNIVERSAL
-from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.weights import learned_part
-from sagewing.deploy.arm import FLASH, RAM, on_cortex_m7, on_linux_arm
-from sagewing.deploy.c99 import source
-from sagewing.deploy.latency import BACKENDS, ROUNDS, Case, measured
-from sagewing.deploy.systems import QUADROTOR, System, built, drawn, known
+from sagewing.codegen.c99 import source
 from sagewing.errors import InputError
 from sagewing.report.style import LABELS
+from sagewing.results import BenchResult
+from sagewing.studies.arm import FLASH, RAM, on_cortex_m7, on_linux_arm
+from sagewing.studies.exported import QUADROTOR, System, built, drawn, known
+from sagewing.studies.flight import UNIVERSAL
+from sagewing.studies.latency import BACKENDS, ROUNDS, Case, measured
 
 POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
 FILTERS = ("ekf", "shkf99", "ndr")

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.chaos import CHUNK, check_names
-from sagewing.bench.flight import CLASSICAL, SCENARIOS
-from sagewing.bench.result import BenchResult
-from sagewing.bench.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight
 from sagewing.cli import console
 from sagewing.files import write_atomically
-from sagewing.flights.dataset import simulated
 from sagewing.policy import Policy
 from sagewing.policy.storage import folder_of
+from sagewing.problems.chaos import protocol_named
+from sagewing.problems.flight.dataset import simulated
 from sagewing.report import transfer
-from sagewing.sim.chaos import protocol_named
+from sagewing.results import BenchResult
+from sagewing.studies.chaos import CHUNK, check_names
+from sagewing.studies.flight import CLASSICAL, SCENARIOS
+from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight
 
 REFERENCES = 3  # of to_chaos, beside the offsets
 

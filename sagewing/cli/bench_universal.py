@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sagewing.bench.result import BenchResult
-from sagewing.bench.universal import (
+from sagewing.cli import console
+from sagewing.files import write_atomically
+from sagewing.policy import Universal
+from sagewing.policy.storage import folder_of
+from sagewing.problems.unseen.systems import CASES, UNSEEN
+from sagewing.report import universal
+from sagewing.results import BenchResult
+from sagewing.studies.universal import (
     SHIPPED,
     bench,
     check_systems,
     checks,
     drift,
 )
-from sagewing.cli import console
-from sagewing.files import write_atomically
-from sagewing.policy import Universal
-from sagewing.policy.storage import folder_of
-from sagewing.report import universal
-from sagewing.sim.unseen import CASES, UNSEEN
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sagewing.bench.flight import SCENARIOS, SHIPPED
-from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.bench_flight import compare_all, write_report
 from sagewing.cli.weights import flight_weights
-from sagewing.flights.dataset import SIM, load
+from sagewing.problems.flight.dataset import SIM, load
 from sagewing.report import flight
+from sagewing.results import BenchResult
+from sagewing.studies.flight import SCENARIOS, SHIPPED
 
 FILTERS = SHIPPED
 NOISE = "paper"

@@ -8,9 +8,9 @@ import tyro
 
 from sagewing.cli import console
 from sagewing.cli.weights import learned_part
-from sagewing.deploy.package import recorded, write_package
-from sagewing.deploy.systems import MODELS, QUADROTOR, built, drawn, known, own
+from sagewing.codegen.package import recorded, write_package
 from sagewing.errors import InputError
+from sagewing.studies.exported import MODELS, QUADROTOR, built, drawn, known, own
 
 NONE = "none"
 STEPS = 60  # of the vector that the C is checked with

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.bench.result import BenchResult, commit, versions
 from sagewing.cli import console
 from sagewing.policy import Noise
+from sagewing.results import BenchResult, commit, versions
 from sagewing.train import Progress
 from sagewing.train.loop import Trained
 

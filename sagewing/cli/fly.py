@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.closed_loop import BLACKOUT, Flown, fly
-from sagewing.bench.flight import NOISE, build, check_names
-from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights
-from sagewing.deploy.online import Online
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
-from sagewing.flights.dataset import SIM
+from sagewing.problems.flight.dataset import SIM
 from sagewing.report import closed_loop
+from sagewing.results import BenchResult
+from sagewing.runtime.online import Online
 from sagewing.sim.paths import CIRCLES
+from sagewing.studies.closed_loop import BLACKOUT, Flown, fly
+from sagewing.studies.flight import NOISE, build, check_names
 from sagewing.train.flight import P0, estimator
 
 TRUTH = "truth"

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import tyro
 
-from sagewing.bench.result import BenchResult
 from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
-from sagewing.flights.columns import Map, read_map
-from sagewing.flights.draft import draft
-from sagewing.flights.read import is_table, read_log, tables_of
-from sagewing.flights.survey import Column, Survey, columns, survey
-from sagewing.flights.tables import Table
+from sagewing.logs.readers.columns import Map, read_map
+from sagewing.logs.readers.draft import draft
+from sagewing.logs.readers.read import is_table, read_log, tables_of
+from sagewing.logs.readers.tables import Table
+from sagewing.logs.survey import Column, Survey, columns, survey
 from sagewing.report import own
+from sagewing.results import BenchResult
 
 # A smaller delay is not worth a line in a map.
 SHORTEST_DELAY_S = 0.002

@@ -25,7 +25,7 @@ def main(args: list[str] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _ended_at_once():
         from sagewing.cli import console
-        from sagewing.compilations import remember_compilations
+        from sagewing.runtime.xla_cache import remember_compilations
 
         command = _parsed(entry, name, [word for word in rest if word != QUIET])
         remember_compilations()

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.card import Figures, add_figures, figures
-from sagewing.bench.flight import NOISE, compare
-from sagewing.bench.result import commit, versions
 from sagewing.cli import console
 from sagewing.cli.fitting import resumable
-from sagewing.flights.dataset import Dataset
 from sagewing.policy import Noise
+from sagewing.problems.flight.dataset import Dataset
 from sagewing.report import flight
+from sagewing.results import commit, versions
+from sagewing.studies.card import Figures, add_figures, figures
+from sagewing.studies.flight import NOISE, compare
 from sagewing.train.flight import EPOCHS, FlightTraining
 from sagewing.train.tuning import ROUNDS, STRIDES, tune_flight
 

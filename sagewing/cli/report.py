@@ -5,13 +5,13 @@ from pathlib import Path
 
 import tyro
 
-from sagewing.bench.result import read_result
 from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
-from sagewing.report.page_table import check_rows
-from sagewing.report.result_page import overview_in, result_page
-from sagewing.report.scene_file import SCENE, read_scene
+from sagewing.report.page.page_table import check_rows
+from sagewing.report.page.result_page import overview_in, result_page
+from sagewing.report.page.scene_file import SCENE, read_scene
+from sagewing.results import read_result
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,24 @@ from typing import Annotated, Any
 
 import tyro
 
-from sagewing.bench.own import Outcome, check_outages, run_own
-from sagewing.bench.own_filters import check_filters
-from sagewing.bench.result import BenchResult
-from sagewing.bench.track import Track
 from sagewing.cli import console
 from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
-from sagewing.flights.columns import read_map
-from sagewing.flights.log import Log
-from sagewing.flights.read import read_log
-from sagewing.flights.timeline import Timeline, timeline
-from sagewing.flights.tum import tum
-from sagewing.policy.trained_in import TrainedIn
+from sagewing.logs.estimate.estimate import Outcome, check_outages, run_own
+from sagewing.logs.estimate.filters import check_filters
+from sagewing.logs.log import Log
+from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers.read import read_log
+from sagewing.logs.timeline import Timeline, timeline
+from sagewing.logs.track import Track
+from sagewing.logs.tum import tum
+from sagewing.policy.filter_settings import TrainedIn
 from sagewing.report import own
-from sagewing.report.drawing import drawing_of
-from sagewing.report.result_page import result_page
-from sagewing.report.scene_file import SCENE, write_scene
+from sagewing.report.page.drawing import drawing_of
+from sagewing.report.page.result_page import result_page
+from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.results import BenchResult
 
 RESULT, PAGE = "result.json", "report.html"
 

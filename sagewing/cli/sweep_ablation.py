@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
-from sagewing.bench.ablation_lines import Found, lines_of
-from sagewing.bench.local_engine import LocalEngine
-from sagewing.bench.ray_engine import RayEngine
-from sagewing.bench.result import BenchResult
-from sagewing.bench.store import Finished, Store, open_store
-from sagewing.bench.sweep import GROUP, Engine, Left, Status, Study, sweep
 from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import to_json, write_atomically
+from sagewing.jobs.local_engine import LocalEngine
+from sagewing.jobs.ray_engine import RayEngine
+from sagewing.jobs.store import Finished, Store, open_store
+from sagewing.jobs.sweep import GROUP, Engine, Left, Status, Study, sweep
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
+from sagewing.results import BenchResult
+from sagewing.studies.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
+from sagewing.studies.ablation_lines import Found, lines_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Literal
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
 from sagewing.policy import Architecture
-from sagewing.policy.features import FeatureName
-from sagewing.sim.chaos import Q_BASE, R_BASE
+from sagewing.policy.ndr.features import FeatureName
+from sagewing.problems.chaos import Q_BASE, R_BASE
 from sagewing.train import Schedule
 from sagewing.train.chaos import ChaosTraining, settings, train_chaos
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sagewing.bench.flight import NOISE
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
 from sagewing.cli.own_training import BASELINE, OWN, PAPER, Recipe, judge, tuned
 from sagewing.errors import InputError
-from sagewing.flights.dataset import SIM, Dataset, load
-from sagewing.flights.own_logs import are_logs, own_flights
-from sagewing.flights.records import WithoutPose
 from sagewing.policy import Architecture, Noise
-from sagewing.policy.features import FeatureName
+from sagewing.policy.ndr.features import FeatureName
+from sagewing.problems.flight.dataset import SIM, Dataset, load
+from sagewing.problems.flight.own_logs import are_logs, own_flights
+from sagewing.problems.flight.records import WithoutPose
 from sagewing.sim.degradation import Degradation
+from sagewing.studies.flight import NOISE
 from sagewing.train.checkpoint import SETTINGS
 from sagewing.train.flight import (
     AVERAGED,

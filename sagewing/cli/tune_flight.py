@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sagewing.bench.result import BenchResult, commit, versions
 from sagewing.cli import console
 from sagewing.cli.fitting import show
 from sagewing.cli.train_flight import dataset, degradation, share
-from sagewing.flights.dataset import SIM
-from sagewing.flights.records import WithoutPose
+from sagewing.problems.flight.dataset import SIM
+from sagewing.problems.flight.records import WithoutPose
+from sagewing.results import BenchResult, commit, versions
 from sagewing.train.flight import FlightTraining, settings
 from sagewing.train.losses import WindowLoss
 from sagewing.train.tuning import ROUNDS, START, STRIDES, tune_flight

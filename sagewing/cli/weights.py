@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sagewing.bench.flight import UNIVERSAL
 from sagewing.errors import InputError
 from sagewing.policy import Noise, Policy, Universal
 from sagewing.policy.storage import Stored, folder_of, read_card
+from sagewing.studies.flight import UNIVERSAL
 from sagewing.train import flight
 
 

@@ -6,7 +6,7 @@ from sagewing.filters.named import EKF, NDRSageHusa, SageHusa
 from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.recursion import AdaptiveFilter, Estimate, FilterState
 from sagewing.filters.rules import Attenuation, Fading, Frozen, Learned, Rule, Seen
-from sagewing.filters.running import Result, run, run_from, scan
+from sagewing.filters.run import Result, run, run_from, scan
 from sagewing.filters.vbakf import VBAKF
 
 __all__ = [

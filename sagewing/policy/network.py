@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.policy.architecture import LARGEST
 from sagewing.policy.layers import GRU, MLP, Elman
+from sagewing.policy.ndr.architecture import LARGEST
 from sagewing.policy.storage import Stored, numbers
 from sagewing.shapes import States
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.policy.architecture import LARGEST
+from sagewing.policy.ndr.architecture import LARGEST
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Numbers, X, Z, real_dtype
 

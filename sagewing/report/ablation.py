@@ -6,10 +6,10 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.ablation import AXES, DEFAULT, DOMAINS
-from sagewing.bench.ablation_lines import Line
-from sagewing.bench.differences import STATISTICS, Interval
-from sagewing.bench.metrics import ErrorSummary
+from sagewing.metrics.errors import ErrorSummary
+from sagewing.studies.ablation import AXES, DEFAULT, DOMAINS
+from sagewing.studies.ablation_lines import Line
+from sagewing.studies.differences import STATISTICS, Interval
 
 # Paper, tables of the ablation study, 100 seeds: Lorenz and Rössler. It gives no lost runs of
 # Lorenz.

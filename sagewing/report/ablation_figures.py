@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from sagewing.bench.ablation import AXES, DEFAULT
-from sagewing.bench.ablation_lines import Line
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, SYSTEMS
+from sagewing.studies.ablation import AXES, DEFAULT
+from sagewing.studies.ablation_lines import Line
 
 WHISKERS = (5.0, 95.0)
 # A violin of a million runs looks like one of so many of their quantiles.

@@ -8,11 +8,11 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.chaos import Comparison
-from sagewing.bench.metrics import crmse, diverged
+from sagewing.metrics.errors import crmse, diverged
+from sagewing.problems.chaos import DT
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS, SYSTEMS
-from sagewing.sim.chaos import DT
+from sagewing.studies.chaos import Comparison
 
 SHOWN_SECONDS = 3.0
 # Of many filters, those that a picture with room for a few shows, the first that are there.

@@ -8,9 +8,9 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.closed_loop import CORRIDOR, Flown
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS
+from sagewing.studies.closed_loop import CORRIDOR, Flown
 
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
 HEAD = ("estimates of", "circle", "drift", "off path", f"within {CORRIDOR:g} m", "landed")

@@ -8,8 +8,8 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from sagewing.bench.flight import DEAD_RECKONING, ONBOARD
 from sagewing.report.style import LABELS, SCENARIOS
+from sagewing.studies.flight import DEAD_RECKONING, ONBOARD
 
 # Chi-square with six degrees of freedom, three of position and three of attitude.
 NEES_MEDIAN = 5.35

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.bench.flight import Comparison
-from sagewing.bench.metrics import attitude_error
-from sagewing.flights.records import POSE
+from sagewing.metrics.errors import attitude_error
 from sagewing.models.quadrotor import Q, R
-from sagewing.report.angles import angle_near, euler
+from sagewing.problems.flight.records import POSE
 from sagewing.report.figures import new_figure
+from sagewing.report.page.angles import angle_near, euler
 from sagewing.report.style import COLOURS, LABELS, SCENARIOS
+from sagewing.studies.flight import Comparison
 from sagewing.train.flight import SHARED
 
 LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first that is there is shown in full

@@ -8,11 +8,11 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from sagewing.bench.flight import ONBOARD
-from sagewing.flights.survey import Column, Sighting
+from sagewing.logs.survey import Column, Sighting
 from sagewing.report.flight import MISSING, number
-from sagewing.report.page_table import onboard
+from sagewing.report.page.page_table import onboard
 from sagewing.report.style import LABELS
+from sagewing.studies.flight import ONBOARD
 
 WINDOW = "Window: RMSE in the outages; drift: position error at the end of one, the largest. "
 CONSISTENCY = (

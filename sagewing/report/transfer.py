@@ -6,9 +6,9 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.flight import SCENARIOS
-from sagewing.bench.transfer import COUPLED, DECOUPLED, FROM_CHAOS, FROM_FLIGHT
 from sagewing.report.style import LABELS, SYSTEMS
+from sagewing.studies.flight import SCENARIOS
+from sagewing.studies.transfer import COUPLED, DECOUPLED, FROM_CHAOS, FROM_FLIGHT
 
 Key = str | tuple[int, int]
 

@@ -6,8 +6,8 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Table
 
-from sagewing.bench.universal import Drift, cells_of, checks, geometric, standing
 from sagewing.report.style import label
+from sagewing.studies.universal import Drift, cells_of, checks, geometric, standing
 
 CASES = {
     "right": "nominal right",

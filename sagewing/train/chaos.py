@@ -15,8 +15,7 @@ from sagewing.filters.recursion import GainNoise
 from sagewing.policy import Architecture, Network, Noise, Policy, Universal
 from sagewing.policy.network import HIDDEN, Purpose
 from sagewing.policy.storage import Stored
-from sagewing.shapes import Scalar
-from sagewing.sim.chaos import (
+from sagewing.problems.chaos import (
     ALIGNED,
     DT,
     LORENZ,
@@ -26,6 +25,7 @@ from sagewing.sim.chaos import (
     episodes,
     protocol_named,
 )
+from sagewing.shapes import Scalar
 from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss
 

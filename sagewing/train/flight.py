@@ -14,8 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa
 from sagewing.filters.recursion import GainNoise
-from sagewing.flights import Flight
-from sagewing.flights.records import IMU, POSE, Flights, Record, WithoutPose, record
+from sagewing.logs import Flight
 from sagewing.models import (
     QDRONE,
     Model,
@@ -26,8 +25,9 @@ from sagewing.models import (
     Vehicle,
 )
 from sagewing.policy import Architecture, Noise, Policy, Universal
+from sagewing.policy.filter_settings import TrainedIn
 from sagewing.policy.storage import Stored
-from sagewing.policy.trained_in import TrainedIn
+from sagewing.problems.flight.records import IMU, POSE, Flights, Record, WithoutPose, record
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train

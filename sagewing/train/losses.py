@@ -8,8 +8,8 @@ from jaxtyping import Array, Bool, Float
 
 from sagewing.filters import scan
 from sagewing.filters.recursion import Estimate
-from sagewing.flights.records import Record
 from sagewing.models.quadrotor import Q, R
+from sagewing.problems.flight.records import Record
 from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Values
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m

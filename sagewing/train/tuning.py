@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.flights import Flight
-from sagewing.flights.records import Flights
+from sagewing.logs import Flight
 from sagewing.policy import Noise
+from sagewing.problems.flight.records import Flights
 from sagewing.shapes import Scalar
 from sagewing.train.flight import (
     LEARNERS,

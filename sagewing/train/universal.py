@@ -17,10 +17,10 @@ from sagewing.filters.guards import hold
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.oracle import OracleState
 from sagewing.policy import Universal
+from sagewing.problems.family import draw as family
+from sagewing.problems.family.draw import Drawn
+from sagewing.problems.family.model import N_X, N_Z, FamilyModel
 from sagewing.shapes import Scalar
-from sagewing.sim import family
-from sagewing.sim.family import Drawn
-from sagewing.sim.family_model import N_X, N_Z, FamilyModel
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import noise_distance
 

@@ -28,9 +28,9 @@ import log_files  # noqa: E402
 from scenes import ROWS, circle  # noqa: E402
 
 import sagewing as sw  # noqa: E402
-from sagewing.bench.result import BenchResult  # noqa: E402
-from sagewing.report.drawing import drawing_of  # noqa: E402
-from sagewing.report.scene_file import write_scene  # noqa: E402
+from sagewing.report.page.drawing import drawing_of  # noqa: E402
+from sagewing.report.page.scene_file import write_scene  # noqa: E402
+from sagewing.results import BenchResult  # noqa: E402
 
 LOGS, MAPS, POLICIES, RESULTS, STORES = (
     HERE / name for name in ("logs", "maps", "policies", "results", "stores")

@@ -1,0 +1,154 @@
+"""The header of a generated filter: what an integrator needs to know to call it."""
+
+import inspect
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sagewing.codegen.emit import C_TYPE, Cost
+from sagewing.codegen.notice import comment
+from sagewing.codegen.program import Field, Program
+
+NAME = "sagewing_filter"
+CALLING = (
+    Path(__file__).parents[1] / "runtime" / "calling"
+)  # what Python calls, and what that needs
+MEANING = {
+    "x": "the state",
+    "P": "its covariance, row by row",
+    "q": "the variances of the process noise",
+    "r": "the variances of the measurement noise",
+    "mode": "the kind of measurement that r is of",
+    "d": "how fast q and r, in this order, were adapted: 0 not at all, 1 at once",
+    "nis": "the normalised innovation squared",
+    "loglik": "the log-likelihood of the measurement",
+    "ok": "0 where something overflowed or was not plausible, and the step did without",
+    "restarts": "how often the filter has gone back to an earlier state",
+}
+PROTOTYPES = """\
+/* Start from x0 [SW_NX] and its covariance P0 [SW_NX * SW_NX]. */
+void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0);
+
+/* Go dt seconds on and correct by what was measured [SW_NZ] under the inputs u [SW_NU].
+ * A channel that is NaN or infinite did not arrive; without inputs u may be NULL.
+ * The estimate may be NULL. Returns its `ok`, or SW_REFUSED for a negative or infinite dt,
+ * or one that is not a number: then nothing has changed. */
+int sw_step(sw_state *state, const sw_real *measured, const sw_real *u, sw_real dt,
+            sw_estimate *estimate);
+
+/* The same where nothing was measured. */
+int sw_predict_only(sw_state *state, const sw_real *u, sw_real dt, sw_estimate *estimate);
+"""
+
+
+def header(made: Program, filt: Any, costs: dict[str, Cost], table: int, dtype: Any) -> str:
+    """The text of the header; with a `dtype` the code is of that precision only."""
+    precision = {
+        None: [
+            "#ifdef SW_DOUBLE",
+            "typedef double sw_real;",
+            "#else",
+            "typedef float sw_real;",
+            "#endif",
+        ],
+        np.float32: ["typedef float sw_real;"],
+        np.float64: ["#define SW_DOUBLE", "typedef double sw_real;"],
+    }[dtype]
+    parts = [
+        "#ifndef SAGEWING_FILTER_H",
+        "#define SAGEWING_FILTER_H",
+        "",
+        comment(_about(made, filt, costs, table)),
+        "",
+        *precision,
+        "",
+        f"#define SW_NX {made.n_x} /* states */",
+        f"#define SW_NZ {made.n_z} /* measured channels */",
+        f"#define SW_NU {made.n_u} /* inputs */",
+        "#define SW_REFUSED (-1)",
+        "",
+        _structs(made, comments=True),
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        PROTOTYPES,
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        "#endif",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def declarations(made: Program, dtype: np.dtype) -> str:
+    """The types and the functions, as cffi reads them; also those of `calling/records.h`."""
+    real = "double" if dtype == np.float64 else "float"
+    sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
+    types = f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n"
+    return sizes + types + PROTOTYPES + (CALLING / "records.h").read_text()
+
+
+def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:
+    """What the filter is, what its numbers mean as far as the model says, and what it costs."""
+    state = sum(field.size for field in made.state)
+    lines = [
+        f"{type(filt).__name__} for the model {type(filt.model).__name__}: {made.n_x} states, "
+        f"{made.n_z} measured channels, {made.n_u} inputs.",
+        "",
+        *_said(filt.model),
+        "Cost, for sw_real of 4 bytes (double: 8):",
+    ]
+    for name in ("step", "predict_only"):
+        cost = costs[name]
+        lines.append(
+            f"  sw_{name}: {cost.operations} operations at most, "
+            f"{4 * (cost.numbers + state)} bytes of stack at most"
+        )
+    if "recover" in costs:
+        more = costs["recover"]
+        lines.append(
+            f"  a step after which the filter recovers: {more.operations} operations and "
+            f"{4 * more.numbers} bytes of stack more"
+        )
+    lines.append(f"  state: {4 * state} bytes; tables of constants: {4 * table} bytes")
+    return "\n".join(lines)
+
+
+def _said(model: Any) -> list[str]:
+    """What the model's text, and those of the models inside it, say of states and channels."""
+    lines: list[str] = []
+    for one in (model, *getattr(model, "models", ())):
+        module = sys.modules.get(type(one).__module__)  # a user's own need not be registered
+        texts = (getattr(module, "__doc__", None), inspect.getdoc(type(one)))
+        for title, text in zip((type(one).__module__, type(one).__name__), texts, strict=True):
+            said = (
+                [f"{title}:", *textwrap.indent(text.strip(), "  ").splitlines(), ""] if text else []
+            )
+            if said and said[0] not in lines:
+                lines += said
+    return lines
+
+
+def _structs(made: Program, *, comments: bool) -> str:
+    structs = ""
+    for name, fields in (("sw_state", made.state), ("sw_estimate", made.estimate)):
+        members = "".join(_member(field, comments) for field in fields)
+        structs += f"typedef struct {{\n{members}}} {name};\n\n"
+    return structs
+
+
+def place(target: str, field: Field, *, sizes: bool = False) -> str:
+    """A field of a struct; brackets say that it is an array, and perhaps of what size."""
+    return f"{target}{field.name}" + (f"[{field.size if sizes else ''}]" if field.shape else "")
+
+
+def _member(field: Field, comments: bool) -> str:
+    meaning = MEANING.get(field.name)
+    comment = f" /* {meaning} */" if comments and meaning else ""
+    return f"    {C_TYPE[field.kind]} {place('', field, sizes=True)};{comment}\n"

@@ -1,0 +1,112 @@
+"""A folder for the integrator: the filter's C, a vector to check it with, a replay program."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.codegen.c99 import source
+from sagewing.codegen.header import NAME
+from sagewing.codegen.notice import origin
+from sagewing.codegen.program import in_precision
+from sagewing.errors import InputError
+from sagewing.files import write_folder
+from sagewing.filters import run
+from sagewing.shapes import Numbers
+
+TEMPLATES = Path(__file__).parent / "integration"
+FILES = {
+    *(path.name for path in TEMPLATES.iterdir()),
+    *(f"{NAME}.h", f"{NAME}.c", "vector.h", "start.csv", "measurements.csv"),
+}
+BUILT = {"replay", "check_float", "check_double"}  # by the Makefile
+
+
+class Vector(NamedTuple):
+    """Steps of a filter in double precision; NaN in z is a channel that did not arrive."""
+
+    x0: Float[np.ndarray, "n_x"]
+    P0: Float[np.ndarray, "n_x n_x"]
+    z: Float[np.ndarray, "T n_z"]
+    u: Float[np.ndarray, "T n_u"]
+    dt: float
+    x: Float[np.ndarray, "T n_x"]
+
+
+def recorded(filt: Any, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) -> Vector:
+    """What the filter says in double precision; `u` has no columns where there are no inputs."""
+    z, u = np.asarray(z, float), np.asarray(u, float)
+    with jax.enable_x64(True):
+        exact = in_precision(filt, np.dtype(np.float64))
+        made = run(exact, x0, P0, z, u if u.shape[1] else None, dt=dt)
+    x, P = np.asarray(x0, float), np.asarray(P0, float)
+    return Vector(x, P, z, u, dt, np.asarray(made.x, float))
+
+
+def write_package(
+    folder: Path, filt: Any, vector: Vector, title: str, provenance: dict[str, Any], *, force: bool
+) -> None:
+    """Write the folder as a whole; one that holds anything else is left alone."""
+    here = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if folder.exists() and (not folder.is_dir() or here - FILES - BUILT):
+        raise InputError(f"{folder} exists and is not an exported filter; choose another folder.")
+    if here and not force:
+        raise InputError(f"{folder} exists already; choose another folder, or use --force.")
+    made = source(filt, vector.u.shape[1], provenance)
+    about = [f"- {line}" for line in origin(provenance)]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in TEMPLATES.iterdir()}
+    texts["README.md"] = texts["README.md"].format(
+        title=title,
+        steps=len(vector.z),
+        n_x=made.program.n_x,
+        n_z=made.program.n_z,
+        n_u=made.program.n_u,
+        state_bytes=4 * sum(field.size for field in made.program.state),
+        provenance="\n".join(about) or "A filter without a learned part.",
+    )
+    texts |= {f"{NAME}.h": made.header, f"{NAME}.c": made.code, "vector.h": _vector_h(vector)}
+    texts |= {"start.csv": _start(vector), "measurements.csv": _measurements(vector)}
+    write_folder(folder, {name: text.encode() for name, text in texts.items()})
+
+
+def _vector_h(vector: Vector) -> str:
+    steps, n_u = vector.u.shape
+    arrived = np.isfinite(vector.z)
+    u = vector.u if n_u else np.zeros((steps, 1))  # C has no arrays without entries
+    arrays = {
+        "static const double vector_x0": vector.x0,
+        "static const double vector_P0": vector.P0.ravel(),
+        "static const double vector_dt": np.full(steps, vector.dt),
+        "static const double vector_u": u,
+        "static const double vector_z": np.where(arrived, vector.z, 0.0),
+        "static const int vector_arrived": arrived.astype(int),
+        "static const double vector_x": vector.x,
+    }
+    parts = [f"#define VECTOR_STEPS {steps}\n"]
+    for name, array in arrays.items():
+        sizes = "".join(f"[{n}]" for n in array.shape)
+        parts.append(f"\n{name}{sizes} = {_braces(array)};\n")
+    return "".join(parts)
+
+
+def _braces(array: np.ndarray) -> str:
+    if array.ndim > 1:
+        return "{\n" + ",\n".join(_braces(row) for row in array) + "\n}"
+    return "{" + ", ".join(repr(number) for number in array.tolist()) + "}"
+
+
+def _start(vector: Vector) -> str:
+    return "".join(_line(row) for row in (vector.x0, np.diag(vector.P0)))
+
+
+def _measurements(vector: Vector) -> str:
+    n_z, n_u = vector.z.shape[1], vector.u.shape[1]
+    names = ["dt", *(f"u{i}" for i in range(n_u)), *(f"z{i}" for i in range(n_z))]
+    rows = np.hstack([np.full((len(vector.z), 1), vector.dt), vector.u, vector.z])
+    return ",".join(names) + "\n" + "".join(_line(row) for row in rows)
+
+
+def _line(row: np.ndarray) -> str:
+    return ",".join("" if np.isnan(value) else repr(value) for value in row.tolist()) + "\n"

@@ -1,0 +1,133 @@
+"""How numbers come to lie side by side in an array: which are copied, and which are made there."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from sagewing.codegen.graph import Graph, Node, in_array
+from sagewing.codegen.indices import length
+from sagewing.codegen.regions import Placement
+
+# So many numbers that lie side by side elsewhere are copied by a loop.
+COPIED = 4
+
+
+class Copy(NamedTuple):
+    """Rows of numbers from place `first` on that lie in an array, the first of them there.
+
+    `shape` is the number of rows and of entries in each; `to` says how far rows and entries are
+    apart in the pack, and `of` in the array.
+    """
+
+    first: int
+    source: Node
+    shape: tuple[int, int]
+    to: tuple[int, int]
+    of: tuple[int, int]
+
+
+class Plan(NamedTuple):
+    """What most numbers of a pack are, over the places of others, too; then rows; then the rest."""
+
+    most: Copy | None
+    rows: list[Copy]
+    alone: list[int]
+
+
+def plan(args: Sequence[Node]) -> Plan:
+    """How to put numbers side by side."""
+    shifts = Counter((a.args[0], a.attr - i) for i, a in enumerate(args) if in_array(a))
+    most, count = shifts.most_common(1)[0] if shifts else (None, 0)
+    if count < COPIED or 2 * count < len(args):
+        return _parts(args, range(len(args)))
+    same = [in_array(a) and (a.args[0], a.attr - i) == most for i, a in enumerate(args)]
+    places = [i for i, one in enumerate(same) if one]
+    whole = _row(places[0], args[places[0]], places[-1] + 1 - places[0], 1)
+    rest = _parts(args, [i for i, one in enumerate(same) if not one])
+    return rest._replace(most=whole)
+
+
+def homes(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int]]:
+    """Loops whose results are a part of a pack, and where in it: they are written there at once."""
+    found: dict[Node, tuple[Node, int]] = {}
+    for node in graph.nodes:
+        if node.op != "pack" or node not in place.region:
+            continue
+        made = plan(node.args)
+        if made.most is not None:  # it would be written over them
+            continue
+        for row in made.rows:
+            vector = row.source.args[0]
+            size = length(vector) if vector.op == "map" else 0
+            if row == _row(row.first, row.source, size, 1) and row.source.attr == 0:
+                found.setdefault(vector, (node, row.first))
+    return found
+
+
+def blocks(rows: Sequence[Copy]) -> list[Copy]:
+    """Rows of one array that lie equally far apart, together."""
+    made: dict[Any, Copy] = {}
+    done = []
+    for row in rows:
+        key = (row.source.args[0], row.shape[1], row.of[1])
+        block = made.get(key)
+        if block is not None:
+            last = block.shape[0] - 1
+            step = row.first - block.first - last * block.to[0]
+            stride = row.source.attr - block.source.attr - last * block.of[0]
+            if not last or (step, stride) == (block.to[0], block.of[0]):
+                shape = (block.shape[0] + 1, block.shape[1])
+                made[key] = Copy(block.first, block.source, shape, (step, 1), (stride, row.of[1]))
+                continue
+            done.append(block)
+        made[key] = row
+    return [*done, *made.values()]
+
+
+def _row(first: int, source: Node, size: int, stride: int) -> Copy:
+    return Copy(first, source, (1, size), (0, 1), (0, stride))
+
+
+def in_order(values: Sequence[Node]) -> Node | None:
+    """The C array of which these are entries, one after the other."""
+    first = values[0]
+    if len(values) == 1 or not in_array(first):
+        return None
+    ordered = all(
+        v.op == "elem" and v.args == first.args and v.attr == first.attr + i
+        for i, v in enumerate(values)
+    )
+    return first.args[0] if ordered else None
+
+
+def _parts(args: Sequence[Node], places: Sequence[int]) -> Plan:
+    made = Plan(None, [], [])
+    for part in _runs(args, places):
+        first = args[part[0]]
+        if len(part) >= COPIED:
+            made.rows.append(_row(part[0], first, len(part), args[part[1]].attr - first.attr))
+        else:
+            made.alone.extend(part)
+    return made
+
+
+def _runs(args: Sequence[Node], places: Sequence[int]) -> Iterator[list[int]]:
+    """These places, those together whose numbers lie equally far apart in an array."""
+    part: list[int] = []
+    for i in places:
+        if part and not (i == part[-1] + 1 and _apart([args[k] for k in (*part[-2:], i)])):
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part
+
+
+def _apart(values: Sequence[Node]) -> bool:
+    """Whether two or three numbers lie equally far apart in an array, each after the last."""
+    first = values[0]
+    if not all(in_array(v) and v.args == first.args for v in values):
+        return False
+    steps = {b.attr - a.attr for a, b in pairwise(values)}
+    return len(steps) == 1 and min(steps) > 0

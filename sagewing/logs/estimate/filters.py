@@ -1,0 +1,82 @@
+"""The filters of a user's own log, and the noise that they begin with."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from sagewing.errors import InputError
+from sagewing.filters import EKF, NDRSageHusa, SageHusa
+from sagewing.filters.rules import Spread
+from sagewing.models import QuadrotorKinematic
+from sagewing.models.quadrotor import ANGLES, N_Z
+from sagewing.shapes import real_dtype
+from sagewing.studies.flight import CLASSICAL, SHARED, SHIPPED
+from sagewing.train.flight import GATE, Q0, R0, SIZES
+
+FILTERS = SHIPPED
+FORGETTING = {"shkf995": 0.995, "shkf999": 0.999}
+# Noise is given for steps of this length: those of the flights it was tuned or trained on.
+NOMINAL_STEP_S = 0.01
+# Without a measured attitude only the IMU tells it, and fitted noise, which leans on angles that
+# are measured, loses it. Then the process is as noisy as an IMU of a small vehicle is, a second:
+# position, velocity (0.1 m/s), quaternion (half of 0.01 rad), rate, and the biases (0.01 m/s^2 and
+# 0.001 rad/s).
+INERTIAL_Q = np.repeat((1e-4, 1e-2, 2.5e-5, 1e-3, 1e-4, 1e-6), SIZES) * NOMINAL_STEP_S
+
+
+class Noise(NamedTuple):
+    """Variances of the process over a step of `NOMINAL_STEP_S`, and of the pose."""
+
+    q: np.ndarray
+    r: np.ndarray
+
+
+def check_filters(names: Sequence[str]) -> None:
+    """Refuse a name that is not known."""
+    for name in names:
+        if name not in FILTERS:
+            raise InputError(f"There is no filter {name!r}; known: {', '.join(FILTERS)}.")
+    if len(set(names)) < len(names):
+        raise InputError(f"A filter is named twice in {', '.join(names)}.")
+
+
+def build(name: str, noise: Noise, learned: Any, step_s: float, steps: float = 1.0) -> Any:
+    """A filter by its name, driven by the IMU, for so many steps of this length to a pose."""
+    model = QuadrotorKinematic(jacobian="euler")
+    q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
+    if name in FORGETTING:
+        filt = SageHusa(model, q, r, b=FORGETTING[name])
+    elif name in ("ndr", SHARED):
+        filt = NDRSageHusa(model, q, r, learned)
+    else:
+        return EKF(model, q, r, gate=GATE if name == "ekf-gated" else None)
+    spread = Spread(filt.rule, jnp.asarray(steps, real_dtype()))
+    return eqx.tree_at(lambda f: f.rule, filt, spread)
+
+
+def noise_of(
+    name: str,
+    learned: Any,
+    position_std: Sequence[float] | None,
+    attitude_std: float | None,
+    turns: bool,
+) -> Noise:
+    """The filter's own noise, and what the log says of the pose's; `turns`: it has an attitude.
+
+    Fitted noise is fitted as a whole, and there a better pose than it was fitted to is no reason to
+    change it; a worse one is.
+    """
+    own = getattr(learned, "nominal", learned)
+    fitted = name not in CLASSICAL and own is not None
+    q, r = (Q0, R0) if not fitted or own is None else (own.q, own.r)
+    q, r = np.array(q, np.float64), np.atleast_2d(np.array(r, np.float64))[0]
+    told = np.full(N_Z, np.nan)
+    if position_std is not None:
+        told[:3] = np.square(position_std)
+    if attitude_std is not None:
+        told[ANGLES] = attitude_std**2
+    r = np.fmax(r, told) if fitted else np.where(np.isnan(told), r, told)
+    return Noise(q if turns else INERTIAL_Q, r)

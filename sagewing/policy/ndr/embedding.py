@@ -1,0 +1,239 @@
+"""A policy in a filter of another size: a large one in a small filter, a small one in a large.
+
+Both are policies themselves, so a filter, a benchmark or `sw.Online` takes them like any other:
+
+    policy = Embedded(sw.Policy.load("flight"), n_x=3, n_z=2, x_off=8, z_off=2)
+    filt = sw.NDRSageHusa(sw.models.Lorenz(), Q0, R0, policy)
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import dynamic_slice_in_dim, dynamic_update_slice
+from jaxtyping import Array, Float, Int
+
+from sagewing.errors import InputError
+from sagewing.filters.kernels import diagonal_matrix
+from sagewing.filters.recursion import GainNoise
+from sagewing.filters.rules import Attenuation, Seen
+from sagewing.models.quadrotor import B_A, B_G, N_X, N_Z, Q, R, V, W
+from sagewing.policy.ndr.policy import Policy
+from sagewing.shapes import Innovations, Measurements, States
+
+
+class _Resized(eqx.Module):
+    """What both share: the policy, the sizes of the filter around it, and that filter's settings.
+
+    `bounds` and `gain_noise` are settings of the filter and not of the network: by default those
+    that the policy was trained with, in another domain.
+    """
+
+    policy: Policy
+    n_x: int = eqx.field(static=True)
+    n_z: int = eqx.field(static=True)
+    bounds: tuple[float, float] = eqx.field(static=True)
+    gain_noise: GainNoise = eqx.field(static=True)
+
+    def check_sizes(self, n_x: int, n_z: int) -> None:
+        """Refuse a model of other dimensions."""
+        if (n_x, n_z) != (self.n_x, self.n_z):
+            raise InputError(
+                f"policy was embedded for n_x = {self.n_x} states and n_z = {self.n_z} channels; "
+                f"Q0 and R0 say n_x = {n_x} and n_z = {n_z}."
+            )
+
+
+class Embedded(_Resized):
+    """A large policy for a small model: the paper's zero-fill embedding.
+
+    State i of the model is state x_off + i of the policy, channel j is channel z_off + j. All
+    other channels look to the network as if they did not arrive, in any kind of features: with
+    whitened ones their innovation, their log diagonal of L and their gain are the paper's zeros.
+    """
+
+    x_off: Int[Array, ""]
+    z_off: Int[Array, ""]
+
+    def __init__(
+        self,
+        policy: Policy,
+        n_x: int,
+        n_z: int,
+        x_off: int,
+        z_off: int,
+        bounds: tuple[float, float] | None = None,
+        gain_noise: GainNoise | None = None,
+    ):
+        for name, off, what, size, room in (
+            ("x_off", x_off, "states", n_x, policy.arch.n_x),
+            ("z_off", z_off, "channels", n_z, policy.arch.n_z),
+        ):
+            if size > room:
+                raise InputError(f"The policy has room for {room} {what}; the model has {size}.")
+            if not 0 <= off <= room - size:
+                raise InputError(
+                    f"{name} = {off} does not fit: with {size} of the policy's {room} {what} it "
+                    f"must lie in 0..{room - size}."
+                )
+        self.policy, self.n_x, self.n_z = policy, n_x, n_z
+        self.bounds = policy.bounds if bounds is None else bounds
+        self.gain_noise = gain_noise or policy.gain_noise
+        # Numbers of the program and not of its text: all offsets share one compilation.
+        self.x_off, self.z_off = jnp.asarray(x_off), jnp.asarray(z_off)
+
+    def init(self, q: States, r: Measurements) -> Any:
+        """The policy's memory."""
+        return self.policy.init(q, r)
+
+    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
+        """d_k of the active channels."""
+        d, memory, trace = self.policy(memory, self.embed(seen))
+        active = _mapped(
+            d,
+            lambda a: dynamic_slice_in_dim(a, self.x_off, self.n_x),
+            lambda a: dynamic_slice_in_dim(a, self.z_off, self.n_z),
+        )
+        return active, memory, trace
+
+    def embed(self, seen: Seen) -> Seen:
+        """What the large policy sees."""
+        arch, batch = self.policy.arch, seen.white.shape[1:]
+        zeros = jnp.zeros((arch.n_z, *batch), seen.white.dtype)
+        unit = diagonal_matrix(zeros + 1.0)
+        nothing = jnp.zeros((arch.n_x, arch.n_z, *batch), seen.K.dtype)
+        x, z = self.x_off, self.z_off
+        return Seen(
+            nu=_placed(seen.nu, zeros, z),
+            white=_placed(seen.white, zeros, z),
+            S=_placed(seen.S, unit, z, z),
+            L=_placed(seen.L, unit, z, z),
+            K=_placed(seen.K, nothing, x, z),
+            q=_placed(seen.q, nothing[:, 0], x),
+            r=_placed(seen.r, zeros, z),
+            arrived=_placed(seen.arrived, jnp.zeros(zeros.shape, bool), z),
+        )
+
+
+def _mapped(
+    d: Attenuation,
+    of_states: Callable[[jax.Array], jax.Array],
+    of_channels: Callable[[jax.Array], jax.Array],
+) -> Attenuation:
+    """A decision for other states and channels; what it leaves as it is (None) stays so."""
+    q, scale_q, bend = jax.tree.map(of_states, (d.q, d.scale_q, d.bend))
+    r, scale_r, inflate_r = jax.tree.map(of_channels, (d.r, d.scale_r, d.inflate_r))
+    return Attenuation(q, r, scale_q, scale_r, inflate_r, bend)
+
+
+def _placed(small: jax.Array, large: jax.Array, *first: jax.Array) -> jax.Array:
+    """`large` with `small` in it, which begins at `first` in the leading axes."""
+    zero = jnp.zeros_like(first[0])
+    return dynamic_update_slice(large, small, (*first, *[zero] * (large.ndim - len(first))))
+
+
+class Tiling(NamedTuple):
+    """Which states and channels of a large model each copy of a small policy is shown."""
+
+    n_x: int
+    n_z: int
+    states: tuple[tuple[int, ...], ...]
+    channels: tuple[tuple[int, ...], ...]
+
+
+def _of_flight() -> Tiling:
+    """Three tiles for each axis of space, as `Tiled` tells."""
+    states, channels = [], []
+    for i in range(3):
+        turning = (W.start + i, B_G.start + i)
+        states.append((R.start + i, V.start + i, B_A.start + i))
+        states += [(Q.start + 1 + i, *turning), (Q.start, *turning)]
+        channels += [(i, 3 + i)] * 3
+    return Tiling(N_X, N_Z, tuple(states), tuple(channels))
+
+
+FLIGHT_TILES = _of_flight()
+
+
+class Tiled(_Resized):
+    """A small policy for a large model: copies of it, each with its own memory, side by side.
+
+    The paper has no such embedding. For the 19 states and 6 channels of a flight an axis of space
+    is a small system by itself: two channels, the position along it and the angle about it (or the
+    accelerometer and the gyroscope), and twice three states, those that move along it (position,
+    velocity, accelerometer bias) and those that turn about it (the quaternion's component, rate,
+    gyroscope bias). The quaternion's scalar part turns with every axis and has a tile with each.
+
+    d of a state or a channel is the mean over the tiles that hold it.
+    """
+
+    tiling: Tiling = eqx.field(static=True)
+
+    def __init__(
+        self,
+        policy: Policy,
+        tiling: Tiling = FLIGHT_TILES,
+        bounds: tuple[float, float] | None = None,
+        gain_noise: GainNoise | None = None,
+    ):
+        for what, tiles, size in (
+            ("states", tiling.states, policy.arch.n_x),
+            ("channels", tiling.channels, policy.arch.n_z),
+        ):
+            if len(tiles[0]) != size:
+                raise InputError(
+                    f"A tile has {len(tiles[0])} {what}; the policy was made for {size}. Use a "
+                    "policy with the sizes of a tile."
+                )
+        self.policy, self.tiling = policy, tiling
+        self.n_x, self.n_z = tiling.n_x, tiling.n_z
+        self.bounds = policy.bounds if bounds is None else bounds
+        self.gain_noise = gain_noise or policy.gain_noise
+
+    def init(self, q: States, r: Measurements) -> Any:
+        """One memory for each tile, tiles first."""
+        tiles = len(self.tiling.states)
+        memory = self.policy.init(q, r)
+        return jax.tree.map(lambda h: jnp.broadcast_to(h, (tiles, *h.shape)), memory)
+
+    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, None]:
+        """The tiles' d_k, put together."""
+        d, memory, _ = jax.vmap(self.policy)(memory, self.split(seen))
+        joined = _mapped(
+            d,
+            lambda a: _mean(a, self.tiling.states, self.n_x),
+            lambda a: _mean(a, self.tiling.channels, self.n_z),
+        )
+        return joined, memory, None
+
+    def split(self, seen: Seen) -> Seen:
+        """What each tile sees, tiles first."""
+        x, z = np.array(self.tiling.states), np.array(self.tiling.channels)
+
+        def block(A: Innovations) -> Float[Array, "tiles m m *batch"]:
+            return A[z[:, :, None], z[:, None, :]]
+
+        return Seen(
+            nu=seen.nu[z],
+            white=seen.white[z],
+            S=block(seen.S),
+            L=block(seen.L),
+            K=seen.K[x[:, :, None], z[:, None, :]],
+            q=seen.q[x],
+            r=seen.r[z],
+            arrived=seen.arrived[z],
+        )
+
+
+def _mean(
+    d: Float[Array, "tiles n *batch"], held: tuple[tuple[int, ...], ...], size: int
+) -> Float[Array, "m *batch"]:
+    """The mean over the tiles that hold a state or channel; zero where none does."""
+    where = np.array(held).ravel()
+    count = np.maximum(np.bincount(where, minlength=size), 1)
+    flat = d.reshape((-1, *d.shape[2:]))
+    total = jnp.zeros((size, *flat.shape[1:]), d.dtype).at[where].add(flat)
+    return total / count.reshape((-1, *(1,) * (flat.ndim - 1)))

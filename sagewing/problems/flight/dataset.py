@@ -1,0 +1,143 @@
+"""The flights of `--data sim|DIR`: what to train on, what to test on, and the vehicle."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sagewing.errors import InputError
+from sagewing.logs.flight import Flight
+from sagewing.logs.readers.npz import read_flights
+from sagewing.models.quadrotor import QDRONE, Vehicle
+from sagewing.problems.flight.identify import (
+    KNOWN_CRAZYFLIE,
+    Identified,
+    airborne,
+    identify,
+    levelled,
+    rotor_drag,
+)
+from sagewing.problems.flight.records import WithoutPose
+from sagewing.sim.plant import circle_flights, training_flights
+
+SIM = "sim"
+HELD_OUT = "circle"  # a flight with this word in its name is for testing
+Part = Literal["train", "test"]
+
+
+class Dataset(NamedTuple):
+    """Flights and the vehicle that flew them; `other` is what another vehicle flew."""
+
+    kind: Literal["sim", "real"]
+    train: list[Flight]
+    test: list[Flight]
+    other: list[Flight]
+    vehicle: Vehicle
+    other_vehicle: Vehicle | None  # of which no more than the drag is known
+    without_pose: WithoutPose  # what suits them in a blackout
+    notes: list[str]  # what was repaired in which file, and how well the vehicle is known
+
+    def of_other(self) -> "Dataset":
+        """The other vehicle's flights to test on."""
+        if self.other_vehicle is None:
+            raise InputError(
+                "There are no flights of another vehicle; a log without four motor commands is one."
+            )
+        return self._replace(test=self.other, vehicle=self.other_vehicle)
+
+
+def load(data: str, seed: int = 0, parts: Sequence[Part] = ("train", "test")) -> Dataset:
+    """Simulated flights of this seed for "sim", or the real ones below a folder.
+
+    Each of the `parts` must be there; simulated flights that are in none of them are not flown.
+    """
+    if data == SIM:
+        return simulated(seed, parts)
+    if not Path(data).is_dir():
+        raise InputError(f"Flights are {SIM!r} or a folder; there is no folder at {data}.")
+    found = real(data)
+    for part, purpose, named in (
+        ("train", "train on", f"without the word {HELD_OUT!r} in its name"),
+        ("test", "test on", f"with the word {HELD_OUT!r} in its name"),
+    ):
+        if part in parts and not getattr(found, part):
+            raise InputError(
+                f"{data} has no flight to {purpose}: it needs at least one with four motor "
+                f"commands and {named}, such as B2_{HELD_OUT}_fast.npz."
+            )
+    return found
+
+
+def simulated(seed: int, parts: Sequence[Part]) -> Dataset:
+    """QDrone flights: five along random paths to train on, three circles held out."""
+    train = training_flights(seed) if "train" in parts else []
+    test = circle_flights(seed) if "test" in parts else []
+    return Dataset(
+        "sim",
+        [Flight.simulated(f"sim-path-{i}", flown) for i, flown in enumerate(train, 1)],
+        [Flight.simulated(f"sim-circle-{i}", flown) for i, flown in enumerate(test, 1)],
+        [],
+        QDRONE,
+        None,
+        "dynamic",
+        [],
+    )
+
+
+def real(folder: str) -> Dataset:
+    """The flights below a folder: circles are held out, the rest, if any, identifies the vehicle.
+
+    A flight without four motor commands is another vehicle's: its first half tells its drag, and
+    its second half is what is flown.
+    """
+    flights = read_flights(folder)
+    own = [flight for flight in flights if flight.motors is not None]
+    train = [flight for flight in own if HELD_OUT not in _words(flight)]
+    test = [flight for flight in own if HELD_OUT in _words(flight)]
+    found = identify(train) if train else KNOWN_CRAZYFLIE
+    train, test = ([prepared(flight, found) for flight in some] for some in (train, test))
+    whole = [flight for flight in flights if flight.motors is None]
+    first = [flight.part(0.0, flight.seconds / 2) for flight in whole]
+    other = [flight.part(flight.seconds / 2, flight.seconds) for flight in whole]
+    stranger = found.vehicle._replace(drag=rotor_drag(first)) if first else None
+    notes = [f"{f.name}: {repair}" for f in (*train, *test, *other) for repair in f.repairs]
+    notes.append(_known(found))
+    return Dataset("real", train, test, other, found.vehicle, stranger, "drag", notes)
+
+
+def prepared(flight: Flight, found: Identified) -> Flight:
+    """The longest stretch in the air, with the model's commands and an attitude that fits them."""
+    flown = airborne(flight)
+    if not flown.any():
+        raise InputError(f"{flight.name} never leaves the ground; take it out of the folder.")
+    first, last = _longest(flown)
+    level = replace(levelled(flight, found.vehicle.drag), motors=found.commands(flight))
+    return level.part(first * flight.dt, last * flight.dt)
+
+
+def _longest(flown: np.ndarray) -> tuple[int, int]:
+    """Where the longest run of True begins, and where it has ended."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flown, [False]])))
+    starts, stops = edges[::2], edges[1::2]
+    i = int(np.argmax(stops - starts))
+    return int(starts[i]), int(stops[i])
+
+
+def _words(flight: Flight) -> list[str]:
+    return flight.name.lower().split("_")
+
+
+def _known(found: Identified) -> str:
+    """How well the identified vehicle explains the flights that it was found from."""
+    fit = found.fit
+    if not fit.samples:
+        return "no flights to identify the vehicle from: it is taken for a Crazyflie 2.1"
+    forces, turns = (", ".join(f"{v:.2g}" for v in part) for part in (fit.std[:3], fit.std[3:]))
+    explained = ", ".join(f"{100 * v:.0f}%" for v in fit.r2)
+    return (
+        f"vehicle identified from {fit.samples} rows: motors lag {1e3 * found.lag_s:.0f} ms and "
+        f"are {1e3 * found.delay_s:.0f} ms late; left over are {forces} m/s^2 and {turns} rad/s^2 "
+        f"(explained: {explained})"
+    )

@@ -1,0 +1,108 @@
+"""One interactive HTML file about one record: nothing is fetched, nothing else is needed."""
+
+import base64
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from sagewing.logs.track import Scene
+from sagewing.report.page.channels import ATTENUATIONS, POSE, POSE_OR_IMU, STATES, Channel
+from sagewing.report.page.drawing import Drawing, drawing_of
+from sagewing.report.page.page import Picture, image, paragraph
+from sagewing.report.page.page_table import caption, html
+from sagewing.report.style import COLOURS, dark, label, light
+
+ASSETS = files("sagewing.report") / "assets"
+# In this order: a script uses only what those before it define, until all are there.
+SCRIPTS = ("data", "view", "scale", "theme", "panel", "lines", "heat", "space", "gestures", "page")
+CONSISTENCY = (
+    "This record has no truth: in place of errors, the page shows consistency, that is, whether "
+    "the innovations are as large as the filter expects (NIS)."
+)
+
+
+def flight_page(scene: Scene, rows: Sequence[dict[str, Any]], title: str, footer: str) -> str:
+    """The page of a scene, with a table of rows like those of `bench flight`."""
+    return page_of(drawing_of(scene), rows, title, footer)
+
+
+def page_of(
+    drawing: Drawing,
+    rows: Sequence[dict[str, Any]],
+    title: str,
+    footer: str,
+    lead: Sequence[str] = (),
+    pictures: Sequence[Picture] = (),
+) -> str:
+    """The page of what is to be drawn, with pictures between the table and the plots."""
+    has_truth = "truth/position" in drawing.arrays
+    said = [*lead, *([] if has_truth else [CONSISTENCY])]
+    given = list(rows)
+    return Template(_asset("page.html")).substitute(
+        title=escape(title),
+        style=_asset("page.css"),
+        lead="\n".join(paragraph(text) for text in said),
+        table=html(given),
+        caption="\n".join(paragraph(text, "small") for text in caption(given)),
+        pictures="\n".join(image(picture) for picture in pictures),
+        scene=escape(_heading(title, drawing.about["name"])),
+        facts=escape(_facts(drawing)),
+        footer=escape(footer),
+        data=embedded(_packed(drawing)),
+        script="\n".join(_asset(f"{name}.js") for name in SCRIPTS),
+    )
+
+
+def embedded(value: dict[str, Any]) -> str:
+    """JSON for inside a script element, which no string can end or begin anew."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _packed(drawing: Drawing) -> dict[str, Any]:
+    """What the scripts read: names, colours, units, and every array in base64."""
+    return {
+        **drawing.about,
+        "tracks": [
+            {"label": label(name), "colour": [light(name), dark(name)]}
+            for name in drawing.about["tracks"]
+        ],
+        "truth": {"colour": [COLOURS["truth"], dark("truth")]},
+        "channels": {
+            "q": _named(STATES),
+            "r": _named(POSE_OR_IMU if drawing.about["imu_measured"] else POSE),
+            "d": _named(ATTENUATIONS),
+        },
+        "arrays": {name: _base64(array) for name, array in drawing.arrays.items()},
+    }
+
+
+def _named(channels: Sequence[Channel]) -> list[dict[str, str]]:
+    return [channel._asdict() for channel in channels]
+
+
+def _base64(array: np.ndarray) -> dict[str, Any]:
+    data = base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+    return {"shape": list(array.shape), "data": data}
+
+
+def _heading(title: str, name: str) -> str:
+    """What a page says above its plots, if its title has not said it."""
+    return "The record" if title.endswith(name) else f"One record: {name}"
+
+
+def _facts(drawing: Drawing) -> str:
+    t, outages = drawing.arrays["t"], drawing.about["outages"]
+    said = f"{t[-1] - t[0]:.1f} s"
+    if outages:
+        windows = ", ".join(f"{start:.2f}–{end:.2f} s" for start, end in outages)
+        said += f"; shaded: the pose is missing or worse than usual ({windows})"
+    return said + "."

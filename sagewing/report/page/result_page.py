@@ -1,0 +1,75 @@
+"""The page of a result: what `result.json` and `scene.npz` hold, and nothing else."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sagewing.report.page.drawing import Drawing
+from sagewing.report.page.flight_page import page_of
+from sagewing.report.page.page import Picture
+
+OVERVIEW = "overview.png"
+PNG = b"\x89PNG\r\n"
+LARGEST_PICTURE = 1 << 26  # bytes; it becomes a part of the page
+TITLES = {
+    "demo": "Sagewing: a quadrotor's state when its position system fails",
+    "bench flight": "Sagewing: flights in noise and in blackout",
+}
+
+
+def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Picture] = ()) -> str:
+    """The page; the same again whenever it is made from the same files."""
+    command, settings = result["command"], result["settings"]
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    if command in TITLES:
+        lead, made = _lead(result), f"sagewing {command}, seed {result['seed']}"
+    else:
+        notes = settings.get("notes")
+        notes = notes if isinstance(notes, list) else []
+        lead = [f"Note: {note}." for note in notes if isinstance(note, str)]
+        made = f"sagewing {command} {_text(settings, 'log')}"
+    return page_of(
+        drawing,
+        result["rows"],
+        TITLES.get(command, f"Sagewing: {drawing.about['name']}"),
+        f"{made}; {versions}",
+        lead=lead,
+        pictures=pictures,
+    )
+
+
+def overview_in(folder: Path) -> list[Picture]:
+    """The picture of all scenarios, where a benchmark left one."""
+    path = folder / OVERVIEW
+    if not path.is_file() or path.stat().st_size > LARGEST_PICTURE:
+        return []
+    with path.open("rb") as file:
+        if file.read(len(PNG)) != PNG:
+            return []
+    text = (
+        "Above: one flight from above, with the part in which the pose is worse or missing. Below: "
+        "the error at every time, mean over all flights and noise draws and over 0.1 s."
+    )
+    return [Picture("All scenarios at a glance", text, path)]
+
+
+def _text(settings: dict[str, Any], key: str) -> str:
+    """A setting, of a file that anyone may have written, if it is text."""
+    return said if isinstance(said := settings.get(key), str) else ""
+
+
+def _lead(result: dict[str, Any]) -> list[str]:
+    """What was flown, in a sentence or two."""
+    settings = result["settings"]
+    flights = len({row.get("flight") for row in result["rows"]})
+    kind = "simulated QDrone flights along circles" if settings.get("data") == "sim" else "flights"
+    noise = {
+        "paper": "up to 1 m of noise and outliers of 5 m",
+        "good": "up to 0.05 m of noise and outliers of 0.25 m",
+    }.get(_text(settings, "noise"), "noise")
+    seeds = settings.get("seeds", 1)
+    draws = f"{seeds} draws" if isinstance(seeds, int) and seeds != 1 else "one draw"
+    return [
+        f"{flights} {kind}, {draws} of noise each. The pose comes with "
+        f"{noise}. Every filter sees the same measurements from the same start."
+    ]

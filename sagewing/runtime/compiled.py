@@ -1,0 +1,144 @@
+"""A filter's C, called from Python: the library, and one record that is fed step by step."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sagewing.codegen.c99 import source
+from sagewing.codegen.header import declarations
+from sagewing.codegen.lanes import lanes
+from sagewing.codegen.program import Field
+from sagewing.codegen.refusal import NotInC
+from sagewing.errors import InputError
+from sagewing.filters.parts import Rest, separated, together
+from sagewing.filters.recursion import Estimate
+from sagewing.runtime.cache import FLAGS, library
+
+
+class CompiledFilter:
+    """The compiled functions of one filter, and the layout of its state.
+
+    `many`: those that run many records at once, see `lanes.py`; they know no single steps.
+    """
+
+    def __init__(
+        self,
+        filt: Any,
+        n_u: int,
+        dtype: Any,
+        folder: Path | None = None,
+        flags: tuple[str, ...] = FLAGS,
+        many: bool = False,
+    ):
+        try:
+            from cffi import FFI
+        except ImportError:
+            raise NotInC("The package cffi, which calls C, is not installed.") from None
+        real = np.dtype(dtype).type
+        made = lanes(filt, n_u, real) if many else source(filt, n_u, dtype=real)
+        self.n_u, self.dtype = n_u, np.dtype(dtype)
+        self.program = made.program
+        self.ffi: Any = FFI()
+        self.ffi.cdef(declarations(made.program, self.dtype))
+        self.library: Any = self.ffi.dlopen(str(library(made, folder, flags)))
+        shape = jax.eval_shape(
+            filt.init, *(jax.ShapeDtypeStruct(s, dtype) for s in ((filt.n_x,), (filt.n_x,) * 2))
+        )
+        self.structure = jax.tree.structure(shape)
+
+    def views(self, structs: Any, kind: str, fields: list[Field]) -> dict[str, np.ndarray]:
+        """Arrays over the members of C structs of this kind: an axis for the structs, then its."""
+        size = self.ffi.sizeof(kind)
+        buffer = structs if isinstance(structs, np.ndarray) else self.ffi.buffer(structs)
+        views = {}
+        for field in fields:
+            dtype = self.dtype if field.kind == "real" else np.dtype(np.intc)
+            inner = np.empty(field.shape, dtype).strides
+            views[field.name] = np.ndarray(
+                (len(buffer) // size, *field.shape),
+                dtype,
+                buffer,
+                self.ffi.offsetof(kind, field.name),
+                (size, *inner),
+            )
+        return views
+
+
+def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> CompiledFilter:
+    """The compiled filter, for one record or for many; equal filters of a process share one.
+
+    Whatever keeps it from being built or loaded is a `NotInC`: a full disk, a cache that cannot be
+    written or executed, a compiler that fails, a model that cannot be a key of a table.
+    """
+    try:
+        arrays, rest = separated(filt)
+        numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in arrays)
+        return _shared(rest, numbers, n_u, real, many)
+    except InputError:  # what the model does wrong is wrong for JAX, too
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise NotInC(f"The filter could not be built or loaded. {why}") from error
+
+
+@lru_cache(maxsize=64)
+def _shared(
+    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
+) -> CompiledFilter:
+    arrays = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
+    return CompiledFilter(together(arrays, rest), n_u, real, many=many)
+
+
+class Record:
+    """One filter at work: a C struct, and numpy arrays that show what is in it."""
+
+    def __init__(self, filt: CompiledFilter, state: Any):
+        ffi, made = filt.ffi, filt.program
+        self._filt = filt
+        self._c = ffi.new("sw_record *")
+        self._fields, self._said = (
+            {
+                name: view[0, ...]
+                for name, view in filt.views(
+                    ffi.addressof(self._c, member), f"sw_{member}", fields
+                ).items()
+            }
+            for member, fields in (("state", made.state), ("estimate", made.estimate))
+        )
+        self._z, self._u = (
+            np.frombuffer(ffi.buffer(ffi.addressof(self._c, name)), filt.dtype)[:size]
+            for name, size in (("z", made.n_z), ("u", made.n_u))
+        )
+        self._x, self._P = self._said["x"], self._said["P"]
+        self._step = filt.library.sw_record_step
+        self.state = state
+
+    def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[np.ndarray, np.ndarray]:
+        """One step; NaN in `z` is a channel that did not arrive."""
+        self._z[...] = z
+        if u is not None:
+            self._u[...] = u
+        self._step(self._c, dt)
+        return self._x.copy(), self._P.copy()
+
+    @property
+    def state(self) -> Any:
+        """The filter's state, as its `init` makes it."""
+        fields = zip(self._filt.program.state, self._fields.values(), strict=True)
+        leaves = [view != 0 if field.kind == "bool" else view.copy() for field, view in fields]
+        return jax.tree.unflatten(self._filt.structure, leaves)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        for view, leaf in zip(self._fields.values(), jax.tree.leaves(state), strict=True):
+            view[...] = np.asarray(leaf)
+
+    @property
+    def estimate(self) -> Estimate:
+        """All that the last step said."""
+        said: dict[str, Any] = {name: view.copy() for name, view in self._said.items()}
+        return Estimate(**said | {"ok": said["ok"] != 0}, trace=None)

@@ -1,0 +1,145 @@
+"""Whole records on JAX or on C: `sw.run` and `sw.run_from`."""
+
+import contextlib
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from sagewing.codegen.refusal import NotInC
+from sagewing.errors import InputError
+from sagewing.filters import checks
+from sagewing.filters.run import Result
+from sagewing.filters.run import run as run_in_jax
+from sagewing.filters.run import run_from as run_from_in_jax
+from sagewing.runtime.compiled import CompiledFilter, compiled
+from sagewing.shapes import Numbers, real_dtype
+
+RunBackend = Literal["jax", "c"]
+# So many pieces for each core: a core that another program disturbs does fewer.
+PIECES = 8
+MANY = 4  # from so many records on, several are run at once, in the lanes of vectors
+
+
+def run(
+    filt: Any,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
+    backend: RunBackend = "jax",
+) -> Result:
+    """Filter one record z [T, n_z], or a batch of them [B, T, n_z].
+
+    `x0`, `P0`, `u` and `dt` may be shared by the batch or have one entry for each record. A channel
+    is absent where `mask` is False or z is not finite; a step without any is a prediction.
+
+    `backend="jax"` is one compiled program, which can be differentiated. `backend="c"` is generated
+    C on all cores: for long records and many of them. It is compiled for the numbers of this
+    filter, once for single records and once for four or more, which are run several at once, and
+    gives numpy arrays.
+
+    Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
+    """
+    if _known(backend) == "jax":
+        return run_in_jax(filt, x0, P0, z, u, dt, mask)
+    record = checks.record(filt.n_z, z, u, dt, mask)
+    state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
+    return _in_c(filt, state, record)
+
+
+def run_from(
+    filt: Any,
+    state: Any,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
+    backend: RunBackend = "jax",
+) -> Result:
+    """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
+    if _known(backend) == "jax":
+        return run_from_in_jax(filt, state, z, u, dt, mask)
+    record = checks.record(filt.n_z, z, u, dt, mask)
+    checks.state_fits(filt, state, record.batch)
+    return _in_c(filt, state, record)
+
+
+def _known(backend: str) -> str:
+    if backend not in ("jax", "c"):
+        raise InputError(f'backend must be "jax" or "c"; got {backend!r}.')
+    return backend
+
+
+def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
+    """Compiled for one record, or for many of them."""
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((filt, state, record))):
+        raise InputError('backend="c" knows no transformation of JAX; use backend="jax" there.')
+    n_u = 0 if record.u is None else record.u.shape[-1]
+    try:
+        made = _compiled(filt, n_u, math.prod(record.batch) >= MANY)
+    except NotInC as error:
+        raise InputError(str(error)) from None
+    return run_compiled(made, state, record)
+
+
+def _compiled(filt: Any, n_u: int, many: bool) -> CompiledFilter:
+    """For many records at once, where the compiler knows vectors; else one after the other."""
+    if many:
+        with contextlib.suppress(NotInC):
+            return compiled(filt, n_u, real_dtype(), many=True)
+    return compiled(filt, n_u, real_dtype())
+
+
+def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Result:
+    """The records shared out among the cores: a call of C lets other threads run."""
+    z, dt = (np.asarray(a, order="C") for a in (record.z, record.dt))
+    if record.mask is not None:
+        z = np.where(record.mask, z, z.dtype.type(np.nan))
+    u = np.zeros(1, z.dtype) if record.u is None else np.asarray(record.u, order="C")
+    *batch, T, _ = z.shape
+    B, n_u, ffi = int(np.prod(batch)), made.n_u, made.ffi
+
+    states = ffi.new("sw_state[]", B)
+    fields = list(made.views(states, "sw_state", made.program.state).values())
+    given = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    # What is true of all records, such as an oracle's count of steps, knows no batch
+    batched = [bool(batch) and a.ndim == v.ndim for a, v in zip(given, fields, strict=True)]
+    for view, leaf, each in zip(fields, given, batched, strict=True):
+        view[...] = np.moveaxis(leaf, -1, 0) if each else leaf
+    # One at least: an array over the members of no struct has no place to begin.
+    estimates = np.empty(max(B * T, 1) * ffi.sizeof("sw_estimate"), np.uint8)
+
+    arguments = ffi.new("sw_records *")
+    arguments.steps, arguments.states = T, states
+    # A shared u or dt has as many axes as one record has.
+    arguments.u_record = T * n_u if u.ndim == 3 else 0
+    arguments.dt_record, arguments.dt_step = T if dt.ndim == 2 else 0, int(dt.ndim > 0)
+    for name, array in {"z": z, "u": u, "dt": dt, "estimates": estimates}.items():
+        kind = "sw_estimate *" if name == "estimates" else "sw_real *"
+        setattr(arguments, name, ffi.cast(kind, array.ctypes.data))
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    together = made.library.sw_records_together()
+    cuts = np.ceil(np.linspace(0, B, (cores or 1) * PIECES + 1) / together) * together
+    cuts = np.unique(np.minimum(cuts, B)).astype(int).tolist()
+    run_piece = made.library.sw_records_run
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(lambda a, b: run_piece(arguments, a, b), cuts[:-1], cuts[1:]))
+
+    last = [
+        np.array(np.moveaxis(view, 0, -1) if each else view[0, ...], leaf.dtype)  # a flag is an int
+        for view, leaf, each in zip(fields, given, batched, strict=True)
+    ]
+    end = jax.tree.unflatten(made.structure, last)
+    said = made.views(estimates, "sw_estimate", made.program.estimate)
+    out: dict[str, Any] = {
+        name: view[: B * T].reshape(*batch, T, *view.shape[1:]) for name, view in said.items()
+    }
+    return Result(**out | {"ok": out["ok"] != 0}, state=end)

@@ -1,0 +1,203 @@
+"""The ablation study: the NDR-SHKF with one setting changed, over many seeds.
+
+The first three axes are the paper's (section "Ablation Study"), the others ours. A variant changes
+how the filter is built or trained; the test is the same for all: the protocol `paper`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.errors import InputError
+from sagewing.jobs.store import Outcome
+from sagewing.jobs.sweep import Study, Task
+from sagewing.metrics.errors import armse, summary_of
+from sagewing.policy import Architecture
+from sagewing.problems.chaos import PAPER, Q_BASE, R_BASE, SYSTEMS, episodes_of, protocol_named
+from sagewing.studies.chaos import CHUNK, build, score
+from sagewing.train import Schedule
+from sagewing.train.chaos import ChaosTraining, settings, train_chaos
+
+NAME = "ablation"
+DEFAULT = "default"
+DOMAINS = ("lorenz", "rossler")
+RUNS, STEPS = 10_000, 600  # of the test, in each domain (paper)
+TEST_SEED = 0  # the records of `sagewing bench chaos`
+# Seeds that a compiled program has room for; it knows no more of its group (see `train`).
+WIDTH = 16
+# What a group's time is made of, measured: training, then the records of each domain.
+TRAINING_PART = 0.7
+
+
+class Variant(NamedTuple):
+    """A change of the default: where it stands in the tables, and the settings it changes."""
+
+    axis: str
+    label: str
+    change: dict[str, Any]
+
+
+class Axis(NamedTuple):
+    """Variants that change the same setting, and what the default is called among them."""
+
+    title: str
+    default: str
+    ours: bool = False
+
+
+AXES = {
+    "depth": Axis("recurrent depth", "3 layers"),
+    "aux": Axis("auxiliary weight", "λ = 0.1"),
+    "input": Axis("input representation", "whitened"),
+    "gain": Axis("r in the gain", "prior r", ours=True),
+    "bounds": Axis("bounds of q and r", "up to 100 x base", ours=True),
+    "start": Axis("start of a training record", "exact", ours=True),
+}
+VARIANTS = {
+    DEFAULT: Variant("", "default", {}),
+    "depth-1": Variant("depth", "1 layer", {"depth": 1}),
+    "depth-5": Variant("depth", "5 layers", {"depth": 5}),
+    "aux-1": Variant("aux", "λ = 1", {"aux_weight": 1.0}),
+    "aux-0.01": Variant("aux", "λ = 0.01", {"aux_weight": 0.01}),
+    "aux-0": Variant("aux", "λ = 0, no decoder", {"aux_weight": 0.0}),
+    "input-raw": Variant("input", "raw", {"features": "raw"}),
+    "input-no-log": Variant("input", "whitened, no log", {"features": "whitened-no-log"}),
+    "input-nis": Variant("input", "NIS", {"features": "nis"}),
+    "gain-posterior": Variant("gain", "posterior r", {"gain_noise": "posterior"}),
+    "bounds-10": Variant("bounds", "up to 10 x base", {"bounds": (0.1, 10.0)}),
+    "bounds-1000": Variant("bounds", "up to 1000 x base", {"bounds": (0.1, 1000.0)}),
+    "start-noise": Variant("start", "drawn", {"protocol": f"{PAPER.name},start_noise=yes"}),
+}
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What all variants of a study share; the defaults are the paper's."""
+
+    epochs: int = Schedule.epochs
+    batch: int = 64
+    train_steps: int = 60
+    runs: int = RUNS
+    steps: int = STEPS
+    base: ChaosTraining = field(
+        default_factory=lambda: ChaosTraining(
+            protocol=PAPER.name, architecture=Architecture(len(Q_BASE), len(R_BASE))
+        )
+    )
+
+    def setup(self, variant: str) -> ChaosTraining:
+        """A variant's training."""
+        change = dict(VARIANTS[variant].change)
+        inside = {name: change.pop(name) for name in ("depth", "features") if name in change}
+        return replace(
+            self.base,
+            architecture=replace(self.base.architecture, **inside),
+            schedule=replace(self.base.schedule, epochs=self.epochs),
+            steps=self.train_steps,
+            batch=self.batch,
+            **change,
+        )
+
+    def study(self, variants: Sequence[str], seeds: Sequence[int]) -> Study:
+        """Every variant with every seed."""
+        test = {"protocol": PAPER.name, "seed": TEST_SEED, "runs": self.runs, "steps": self.steps}
+        tasks = [
+            Task(
+                NAME, variant, {"seed": seed, "training": _card(self.setup(variant)), "test": test}
+            )
+            for variant in variants
+            for seed in seeds
+        ]
+        return Study(NAME, tasks, work, bytes_each=4 * self.runs * len(DOMAINS))
+
+
+def variants_named(text: str) -> list[str]:
+    """Variants by name, by axis or by "paper", "ours" and "all"; the default is among them."""
+    chosen = {DEFAULT}
+    for word in text.split(","):
+        found = [
+            name
+            for name, variant in VARIANTS.items()
+            if word in (name, variant.axis, "all")
+            or (variant.axis and word == ("ours" if AXES[variant.axis].ours else "paper"))
+        ]
+        if not found:
+            known = ", ".join([*VARIANTS, *AXES, "paper", "ours", "all"])
+            raise InputError(f"There is no variant or axis {word!r}; known: {known}.")
+        chosen |= set(found)
+    return [name for name in VARIANTS if name in chosen]
+
+
+def _card(setup: ChaosTraining) -> dict[str, Any]:
+    """A training's settings as plain JSON, without the seeds."""
+    known = settings(setup, [])
+    del known["seeds"]
+    return known
+
+
+def setup_of(card: dict[str, Any]) -> ChaosTraining:
+    """The training that `_card` describes."""
+    inside = card["policy"]
+    decay = tuple((epoch, factor) for epoch, factor in card["schedule"]["decay"])
+    return ChaosTraining(
+        filter=card["filter"],
+        protocol=card["protocol"],
+        architecture=Architecture.from_card(inside),
+        schedule=Schedule(**{**card["schedule"], "decay": decay}),
+        steps=card["steps"],
+        batch=card["batch"],
+        aux_weight=inside["aux_weight"],
+        bounds=tuple(inside["bounds"]),
+        gain_noise=inside["gain_noise"],
+    )
+
+
+def work(tasks: list[dict[str, Any]], report: Callable[[float], None]) -> list[Outcome]:
+    """Train a variant's seeds in one program and test each; a pure function of the settings."""
+    with jax.enable_x64(False):
+        return _work(tasks, report)
+
+
+def _work(tasks: list[dict[str, Any]], report: Callable[[float], None]) -> list[Outcome]:
+    setup, test = setup_of(tasks[0]["training"]), tasks[0]["test"]
+    trained = train_chaos(
+        setup,
+        [task["seed"] for task in tasks],
+        report=lambda p: report(TRAINING_PART * p.epoch / p.epochs),
+        width=max(WIDTH, len(tasks)),
+    )
+    errors = {}
+    for i, domain in enumerate(DOMAINS):
+        report(TRAINING_PART + (1.0 - TRAINING_PART) * i / len(DOMAINS))
+        errors[domain] = evaluate(trained.models, domain, **test)
+    outcomes = []
+    for i, losses in enumerate(np.asarray(trained.losses)):
+        numbers: dict[str, Any] = {}
+        for domain in DOMAINS:
+            found = summary_of(errors[domain][i])
+            numbers[f"{domain}_armse"] = found.armse_mean
+            numbers[f"{domain}_median"] = found.armse_median
+            numbers[f"{domain}_div_pct"] = found.divergence_pct
+        numbers |= {"loss": float(losses[-20:].mean()), "skipped": int(trained.skipped[i])}
+        outcomes.append(Outcome(numbers, {domain: errors[domain][i] for domain in DOMAINS}))
+    return outcomes
+
+
+def evaluate(
+    policies: Sequence[Any], domain: str, *, protocol: str, seed: int, runs: int, steps: int
+) -> Float[np.ndarray, "seeds runs"]:
+    """The ARMSE of every run of the test with every policy, NaN where it was lost."""
+    system, reading = SYSTEMS[domain], protocol_named(protocol)
+    filts = [build("ndr", system, reading, policy) for policy in policies]
+    keys = jax.random.split(jax.random.key(seed), runs)
+    found = np.empty((len(filts), runs), np.float32)
+    for first in range(0, runs, CHUNK):
+        part = slice(first, first + CHUNK)
+        records = episodes_of(keys[part], system, reading, steps)
+        for i, filt in enumerate(filts):
+            found[i, part] = armse(np.asarray(score(filt, records)[0]).T)
+    return found

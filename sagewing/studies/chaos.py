@@ -1,0 +1,228 @@
+"""The chaotic systems: every filter on the same records, from the same starts."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from sagewing.errors import InputError
+from sagewing.filters import EKF, VBAKF, OracleEKF, SageHusa
+from sagewing.filters.kernels import cholesky, whiten
+from sagewing.metrics.errors import crmse, diverged, summary
+from sagewing.problems.chaos import (
+    DT,
+    Q_BASE,
+    R_BASE,
+    SYSTEMS,
+    Episodes,
+    Protocol,
+    System,
+    episodes_of,
+)
+from sagewing.train.chaos import LEARNERS
+
+CLASSICAL: dict[str, Callable[[Any], Any]] = {
+    "ekf": lambda model: EKF(model, Q_BASE, R_BASE),
+    "shkf95": lambda model: SageHusa(model, Q_BASE, R_BASE, b=0.95),
+    "shkf99": lambda model: SageHusa(model, Q_BASE, R_BASE, b=0.99),
+    "shkf95-posterior": lambda model: SageHusa(
+        model, Q_BASE, R_BASE, b=0.95, gain_noise="posterior"
+    ),
+    "shkf99-posterior": lambda model: SageHusa(
+        model, Q_BASE, R_BASE, b=0.99, gain_noise="posterior"
+    ),
+    "vbakf": lambda model: VBAKF(model, Q_BASE, R_BASE),
+}
+ADAPTIVE = ("shkf", "ndr")  # how the names of filters that adapt their noise begin
+ORACLE = "ekf-oracle"
+# Rows that ship with trained weights, and how each was trained.
+LEARNED = {
+    "ekf-tuned": "ekf-tuned",
+    "enn-akf": "enn-akf",
+    "l-ekf": "l-ekf",
+    "kalmannet": "kalmannet",
+    "ndr": "ndr",
+    "ndr-posterior": "ndr",
+    "ndr-shared": "ndr-shared",
+}
+FILTERS = (*CLASSICAL, *LEARNED, ORACLE)
+
+# Records that go through a filter at once, and of which the whole estimate is kept to be drawn.
+CHUNK = 1000
+KEPT = 16
+CRMSE_EVERY = 10
+# The attractors lie well within this; a truth beyond it never comes back.
+RUNAWAY = 1000.0
+
+
+class Kept(NamedTuple):
+    """Some estimates in full, batch and time first; `d` is None for a filter that adapts none."""
+
+    x: Float[np.ndarray, "B T n_x"]
+    d: Float[np.ndarray, "B T n_d"] | None
+
+
+class Scores(NamedTuple):
+    """A filter's errors on every record, its first estimates, and its time for a step.
+
+    That time is NaN where all records went in one chunk, which compiles.
+    """
+
+    rmse: Float[np.ndarray, "B T"]
+    nees: Float[np.ndarray, "B T"]
+    kept: Kept
+    us_per_step: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The filters' scores on one system, in the order in which they were asked for."""
+
+    system: str
+    truth: Float[np.ndarray, "B T n_x"]
+    truth_lost_pct: float
+    scores: dict[str, Scores]
+    rows: list[dict[str, Any]]
+
+
+def check_names(filters: Sequence[str], systems: Sequence[str]) -> None:
+    """Refuse a name that is not known, and say which are."""
+    for what, names, known in (("filter", filters, FILTERS), ("system", systems, SYSTEMS)):
+        if not names:
+            raise InputError(f"Give at least one {what}; known: {', '.join(known)}.")
+        for name in names:
+            if name not in known:
+                raise InputError(f"There is no {what} {name!r}; known: {', '.join(known)}.")
+
+
+def build(name: str, system: System, protocol: Protocol, learned: Any = None) -> Any:
+    """A filter by its name in tables and options, with the shipped weights or with `learned`."""
+    model = system.model(protocol, adaptive=name.startswith(ADAPTIVE))
+    if name in CLASSICAL:
+        return CLASSICAL[name](model)
+    learner = LEARNERS[LEARNED[name]]
+    if learned is None:
+        learned = learner.kind.pretrained(f"chaos-{name}-{protocol.base}")
+    return learner.build(model, learned)
+
+
+def compare(
+    system: str,
+    protocol: Protocol,
+    *,
+    seed: int,
+    runs: int,
+    steps: int,
+    filters: Sequence[str] = FILTERS,
+    learned: dict[str, Any] | None = None,
+    report: Callable[[str], None] = lambda name: None,
+) -> Comparison:
+    """Run the filters over `runs` records of one system; `report` is told of every chunk done.
+
+    `learned` replaces the shipped weights of the filters that it names.
+    """
+    check_names(filters, (system,))
+    chosen = SYSTEMS[system]
+    filts = {
+        name: None if name == ORACLE else build(name, chosen, protocol, (learned or {}).get(name))
+        for name in filters
+    }
+    return compare_built(chosen, protocol, filts, seed=seed, runs=runs, steps=steps, report=report)
+
+
+def compare_built(
+    system: System,
+    protocol: Protocol,
+    filts: dict[str, Any],
+    *,
+    seed: int,
+    runs: int,
+    steps: int,
+    report: Callable[[str], None] = lambda name: None,
+) -> Comparison:
+    """Run filters that are built already, by name; None stands for the oracle."""
+    keys = jax.random.split(jax.random.key(seed), runs)
+    parts: dict[str, list[Any]] = {name: [] for name in filts}
+    seconds: dict[str, list[float]] = {name: [] for name in filts}
+    truth, lost = [], []
+    for first in range(0, runs, CHUNK):
+        records = episodes_of(keys[first : first + CHUNK], system, protocol, steps)
+        if first == 0:
+            truth = np.asarray(records.truth[:KEPT])
+        lost.append(np.asarray(_lost(records.truth)))
+        for name, filt in filts.items():
+            filt = oracle(system, protocol, records) if filt is None else filt
+            began = time.perf_counter()
+            done = jax.block_until_ready(score(filt, records))
+            seconds[name].append((time.perf_counter() - began) / done[0].size)
+            parts[name].append(jax.tree.map(np.asarray, done))
+            report(name)
+    scores, rows = {}, []
+    size = {"runs": runs, "steps": steps}
+    for name in filts:
+        rmse, nees, x, d = zip(*parts.pop(name), strict=True)
+        found = Scores(
+            np.concatenate(rmse, axis=1).T,
+            np.concatenate(nees, axis=1).T,
+            Kept(np.moveaxis(x[0], -1, 0), None if d[0] is None else np.moveaxis(d[0], -1, 0)),
+            1e6 * min(seconds[name][1:], default=math.nan),  # the first compiles
+        )
+        scores[name] = found
+        rows.append({"filter": name, "system": system.name, **size, **row(found)})
+    truth_lost = float(100.0 * np.mean(np.concatenate(lost)))
+    return Comparison(system.name, np.asarray(truth), truth_lost, scores, rows)
+
+
+def row(scores: Scores) -> dict[str, Any]:
+    """What a table says of a filter's scores."""
+    kept = ~diverged(scores.rmse)
+    nees = np.mean(scores.nees[kept], axis=-1, dtype=np.float64)
+    return {
+        **summary(scores.rmse)._asdict(),
+        "nees_mean": float(np.mean(nees)) if nees.size else float("nan"),
+        "nees_median": float(np.median(nees)) if nees.size else float("nan"),
+        "us_per_step": scores.us_per_step,
+        "crmse": [round(float(v), 5) for v in crmse(scores.rmse)[CRMSE_EVERY - 1 :: CRMSE_EVERY]],
+    }
+
+
+def oracle(system: System, protocol: Protocol, records: Episodes) -> OracleEKF:
+    """The EKF that is told the noise of these records."""
+    q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
+    return OracleEKF(system.model(protocol), q, r)
+
+
+@jax.jit
+def _lost(truth: Float[Array, "B T n_x"]) -> Array:
+    """Which truths ran away: no filter can follow them."""
+    return ~jnp.all(jnp.sqrt(jnp.mean(truth**2, axis=-1)) <= RUNAWAY, axis=-1)
+
+
+@eqx.filter_jit
+def score(filt: Any, records: Episodes) -> tuple[Any, Any, Any, Any]:
+    """RMSE_k and NEES_k of every record, scored as the filter goes; x and d of the first few."""
+    runs, _, n_x = records.truth.shape
+    z, truth = (jnp.moveaxis(a, 0, -1) for a in (records.z, records.truth))
+    P0 = jnp.broadcast_to(records.P0[..., None], (n_x, n_x, runs))
+    arrived, dt = jnp.ones(z.shape[1:], bool), jnp.asarray(DT, z.dtype)
+
+    def step(state: Any, seen: Any) -> tuple[Any, Any]:
+        z, truth = seen
+        state, said = filt.step(state, z, None, dt, arrived)
+        error = said.x - truth
+        rmse = jnp.sqrt(jnp.mean(error**2, axis=0))
+        nees = sum(whiten(cholesky(said.P), error) ** 2, jnp.zeros_like(rmse))
+        return state, (rmse, nees, *jax.tree.map(_first, (said.x, said.d)))
+
+    return jax.lax.scan(step, filt.init(records.x0.T, P0), (z, truth))[1]
+
+
+def _first(a: Float[Array, "n B"]) -> Float[Array, "n kept"]:
+    return a[:, :KEPT]

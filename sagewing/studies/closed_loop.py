@@ -1,0 +1,107 @@
+"""The closed loop: a simulated quadrotor that flies on a filter's estimates, through a blackout."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.metrics.errors import attitude_error, rms
+from sagewing.models.quadrotor import Q, R, V
+from sagewing.models.rotations import rotation_matrix
+from sagewing.problems.flight.records import IMU, POSE
+from sagewing.sim.degradation import Degradation
+from sagewing.sim.mission import EASE, ROW, TOUCHDOWN, Mission, off_path, prepared
+from sagewing.sim.paths import circles
+
+BLACKOUT = 2.0  # seconds, in the middle of the circle
+CORRIDOR = 1.0  # m: farther from its path than this is lost
+SOFT = 1.0  # m/s: a faster touchdown is a crash
+
+# Given x0 and P0, something with `step(z, u, dt) -> (x, P)`; None flies on the truth.
+Estimator = Callable[[Any, Any], Any] | None
+
+
+@dataclass(frozen=True)
+class Flown:
+    """One mission: where the vehicle was, where it was told to be, where it believed to be."""
+
+    name: str
+    t: Float[np.ndarray, "T"]
+    position: Float[np.ndarray, "T 3"]
+    path: Float[np.ndarray, "T 3"]
+    believed: Float[np.ndarray, "T 3"]
+    off: Float[np.ndarray, "T"]  # m from the nearest point of the path
+    blackout: tuple[float, float]  # s
+    row: dict[str, Any]
+
+
+def fly(
+    name: str,
+    make: Estimator,
+    P0: Float[np.ndarray, "n n"],
+    degradation: Degradation,
+    *,
+    seed: int = 0,
+    circle: int = 0,
+    seconds: float = 10.0,
+    blackout: float = BLACKOUT,
+) -> Flown:
+    """Hover, fly a circle through a blackout, land; all draws follow from the seed."""
+    k_circle, k_flight = jax.random.split(jax.random.fold_in(jax.random.key(seed), circle))
+    mission = Mission(jax.tree.map(lambda a: a[circle], circles(k_circle)), seconds)
+    vehicle, now = prepared(k_flight, mission, degradation)
+    middle = EASE + seconds / 2
+    dark = (middle - blackout / 2, middle + blackout / 2)
+    x0 = jnp.zeros_like(now.x).at[R].set(now.x[R]).at[Q].set(now.x[Q])
+    online = None if make is None else make(x0, P0)
+    believed = x0 if online is not None else now.x
+    xs, said = [], []
+    for k in range(vehicle.rows):
+        now, sensed = vehicle.advance(now, believed, jnp.asarray(k))
+        if online is None:
+            believed = now.x
+        else:
+            mode = IMU if round(dark[0] / ROW) <= k < round(dark[1] / ROW) else POSE
+            z = sensed.imu if mode == IMU else sensed.pose
+            u = np.concatenate([[mode], sensed.imu, sensed.motors])
+            believed = jnp.asarray(online.step(z, u, ROW)[0])
+        xs.append(np.asarray(now.x))
+        said.append(np.asarray(believed))
+        if xs[-1][2] < TOUCHDOWN:
+            break
+    x, estimate = np.array(xs), np.array(said)
+    t = ROW * np.arange(1, len(x) + 1)
+    path = np.asarray(vehicle.goals.place[:, -1, :3])
+    off = off_path(x[:, R], path)
+    judged = _judged(x, estimate, off, t, dark, mission.over)
+    row = {"filter": name, "circle": circle, "seed": seed, **judged}
+    return Flown(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
+
+
+def _judged(
+    x: np.ndarray,
+    estimate: np.ndarray,
+    off: np.ndarray,
+    t: np.ndarray,
+    dark: tuple[float, float],
+    over: float,
+) -> dict[str, Any]:
+    """What the table says of a mission; one that ended in the blackout has no drift."""
+    apart = np.linalg.norm(estimate[:, R] - x[:, R], axis=1)
+    seen_again = np.searchsorted(t, dark[1] - 0.5 * ROW)
+    speed = abs(float((rotation_matrix(jnp.asarray(x[-1, Q])) @ x[-1, V])[2]))
+    down, in_time = x[-1, 2] < TOUCHDOWN, t[-1] > over
+    return {
+        "pos_rmse_m": rms(apart),
+        "att_rmse_rad": rms(attitude_error(estimate[:, Q], x[:, Q])),
+        "drift_m": float(apart[seen_again]) if seen_again < len(t) else None,
+        "off_path_max_m": float(np.max(off)),
+        "stayed": bool(np.max(off) < CORRIDOR),
+        "seconds": float(t[-1]),
+        "touchdown_m_s": speed if down else None,
+        "landed": bool(down and in_time and speed < SOFT and off[-1] < CORRIDOR),
+    }

@@ -1,0 +1,116 @@
+"""How long a step takes: from Python with JAX or C, and in a loop of C."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.codegen.c99 import Source, source
+from sagewing.codegen.header import NAME
+from sagewing.runtime.cache import FLAGS
+from sagewing.runtime.compiling import compiled
+from sagewing.runtime.online import Online
+
+TIMING = Path(__file__).parent / "timing"
+BACKENDS = ("jax", "c", "c-loop")
+WARM_UP = 200
+ROUNDS = 5  # in a loop of C, where a step is so short that any other program can be seen in it
+
+
+class Case(NamedTuple):
+    """A filter, where it starts, and rows of measurements and inputs to go round and round."""
+
+    filt: Any
+    x0: Float[np.ndarray, "n_x"]
+    P0: Float[np.ndarray, "n_x n_x"]
+    z: Float[np.ndarray, "T n_z"]
+    u: Float[np.ndarray, "T n_u"]
+
+
+def measured(case: Case, backend: str, steps: int) -> Float[np.ndarray, "rounds steps"]:
+    """The microseconds of every step, in several rounds where steps are short."""
+    if backend == "c-loop":
+        return _in_c(case, steps)
+    return _from_python(case, backend, steps)[None]
+
+
+def _from_python(case: Case, backend: Any, steps: int) -> np.ndarray:
+    z = case.z.astype(np.float32)
+    u = list(case.u.astype(np.float32)) if case.u.shape[1] else [None] * len(z)
+    online = Online(case.filt, case.x0, case.P0, backend=backend)
+    spent = np.empty(steps)
+    done = jax.block_until_ready if backend == "jax" else lambda x: None  # C has no queue
+    for k in range(-WARM_UP, steps):
+        row = k % len(z)
+        before = time.perf_counter_ns()
+        x, _ = online.step(z[row], u[row], 0.01)
+        done(x)
+        after = time.perf_counter_ns()
+        if k >= 0:
+            spent[k] = 1e-3 * (after - before)
+    return spent
+
+
+def _in_c(case: Case, steps: int) -> np.ndarray:
+    """A program of its own, compiled as the library that Python calls is."""
+    flags = [flag for flag in FLAGS if flag not in ("-fPIC", "-shared")]
+    with loop(case, ["cc", *flags]) as program:
+        program(WARM_UP)
+        return np.stack([_round(program, steps) for _ in range(ROUNDS)])
+
+
+def _round(program: "Loop", steps: int) -> np.ndarray:
+    program(steps)
+    return 1e-3 * np.frombuffer(program.nanoseconds.read_bytes())
+
+
+class Loop(NamedTuple):
+    """The program that takes steps one after the other, and where it writes their times."""
+
+    command: tuple[str, ...]
+    folder: Path
+    rows: int
+
+    @property
+    def nanoseconds(self) -> Path:
+        """The file of times."""
+        return self.folder / "out"
+
+    def __call__(self, steps: int) -> Float[np.ndarray, "n_x"]:
+        """Take so many steps; the state after the last one."""
+        said = run([*self.command, str(steps), str(self.rows), "in", "out"], self.folder)
+        return np.array([float(line) for line in said.split()])
+
+
+@contextmanager
+def loop(case: Case, compiler: list[str], emulator: tuple[str, ...] = ()) -> Iterator[Loop]:
+    """The program of a case, built by this compiler, in a folder of its own."""
+    made = source(case.filt, case.u.shape[1], dtype=np.float32)
+    numbers = np.concatenate([case.x0, case.P0.ravel(), np.hstack([case.u, case.z]).ravel()])
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        write(made, folder)
+        shutil.copy(TIMING / "loop.c", folder)
+        compiled([*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder).check_returncode()
+        (folder / "in").write_bytes(numbers.astype(np.float32).tobytes())
+        yield Loop((*emulator, "./loop"), folder, len(case.z))
+
+
+def write(made: Source, folder: Path) -> None:
+    """The two files of a filter."""
+    (folder / f"{NAME}.h").write_text(made.header)
+    (folder / f"{NAME}.c").write_text(made.code)
+
+
+def run(command: list[str], folder: Path) -> str:
+    """What a command prints."""
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout

@@ -1,0 +1,120 @@
+"""A learned policy in a filter of another domain: flight to chaos, and chaos to flight."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from sagewing.filters import NDRSageHusa
+from sagewing.filters.recursion import GainNoise
+from sagewing.logs import Flight
+from sagewing.policy import Architecture, Embedded, Policy, Tiled
+from sagewing.problems.chaos import Q_BASE, R_BASE, SYSTEMS, Protocol
+from sagewing.studies import chaos, flight
+from sagewing.train.chaos import ChaosTraining
+
+# (z_off, x_off); paper, table "Cross-Dynamics Transfer Benchmark"
+COUPLED = ((0, 0), (1, 4), (2, 8), (3, 12), (4, 16))
+DECOUPLED = ((3, 0), (3, 8), (3, 16))
+OFFSETS = (*COUPLED, *DECOUPLED)
+FROM_FLIGHT, FROM_CHAOS = "ndr-from-flight", "ndr-from-chaos"
+UNTRAINED = "ndr-untrained"
+
+# Of the filter around a policy from elsewhere, in both directions: those of the chaos filter.
+BOUNDS = ChaosTraining().bounds
+
+
+def native(gain_noise: GainNoise) -> str:
+    """The row of the policy that was trained on chaos, in a filter of this kind."""
+    return "ndr" if gain_noise == "prior" else f"ndr-{gain_noise}"
+
+
+def untrained(bounds: tuple[float, float], gain_noise: GainNoise) -> Policy:
+    """A policy that says d = 1/2 whatever it sees: what is left when nothing was learned."""
+    arch = Architecture(n_x=len(Q_BASE), n_z=len(R_BASE))
+    policy = Policy(arch, bounds, gain_noise, key=jax.random.key(0))
+    return eqx.tree_at(
+        lambda p: p.head.layers[-1], policy, replace_fn=lambda a: jax.tree.map(jnp.zeros_like, a)
+    )
+
+
+def to_chaos(
+    policy: Policy,
+    system: str,
+    protocol: Protocol,
+    *,
+    seed: int,
+    runs: int,
+    steps: int,
+    offsets: Sequence[tuple[int, int]] = OFFSETS,
+    bounds: tuple[float, float] = BOUNDS,
+    gain_noise: GainNoise = "prior",
+    report: Callable[[str], None] = lambda name: None,
+) -> chaos.Comparison:
+    """A large policy on a chaotic system at every offset, after references.
+
+    Those are the EKF, an untrained policy and one at home; a row has `z_off` and `x_off`, which
+    are None for them.
+    """
+    chaos.check_names((native(gain_noise),), (system,))
+    chosen = SYSTEMS[system]
+    model = chosen.model(protocol, adaptive=True)
+    filts = {
+        "ekf": chaos.build("ekf", chosen, protocol),
+        UNTRAINED: NDRSageHusa(model, Q_BASE, R_BASE, untrained(bounds, gain_noise)),
+        native(gain_noise): chaos.build(native(gain_noise), chosen, protocol),
+    }
+    where: dict[str, tuple[str, int | None, int | None]] = {
+        name: (name, None, None) for name in filts
+    }
+    for z_off, x_off in offsets:
+        name = f"{FROM_FLIGHT}, z_off={z_off}, x_off={x_off}"
+        embedded = Embedded(policy, len(Q_BASE), len(R_BASE), x_off, z_off, bounds, gain_noise)
+        filts[name] = NDRSageHusa(model, Q_BASE, R_BASE, embedded)
+        where[name] = (FROM_FLIGHT, z_off, x_off)
+    found = chaos.compare_built(
+        chosen, protocol, filts, seed=seed, runs=runs, steps=steps, report=report
+    )
+    rows = []
+    for row in found.rows:
+        name, z_off, x_off = where[row["filter"]]
+        rows.append({**row, "filter": name, "z_off": z_off, "x_off": x_off})
+    return replace(found, rows=rows)
+
+
+def to_flight(
+    policy: Policy,
+    scenario: str,
+    flights: Sequence[Flight],
+    *,
+    home: Policy | None = None,
+    references: Sequence[str] = tuple(flight.CLASSICAL),
+    seed: int = 0,
+    seeds: int = 5,
+    bounds: tuple[float, float] = BOUNDS,
+    gain_noise: GainNoise = "prior",
+    report: Callable[[str], None] = lambda name: None,
+) -> list[dict[str, Any]]:
+    """A small policy in the flight filter, after classical ones and a policy at `home`."""
+    given: dict[str, Any] = {"seed": seed, "seeds": seeds}
+    learned: dict[str, Any] = {}
+    if home is not None:
+        learned["ndr"] = home
+    filters = [*references, *learned]
+    found = flight.compare(
+        scenario, flights, filters=filters, learned=learned, report=report, **given
+    )
+    tiled = Tiled(policy, bounds=bounds, gain_noise=gain_noise)
+    foreign = flight.compare(
+        scenario,
+        flights,
+        filters=["ndr"],
+        learned={"ndr": tiled},
+        report=lambda name: report(FROM_CHAOS),
+        **given,
+    )
+    moved = [{**row, "filter": FROM_CHAOS} for row in foreign.rows if row["filter"] == "ndr"]
+    return [row for row in found.rows if row["filter"] in filters] + moved
