@@ -6,7 +6,7 @@ The yardstick for the batch-last kernels. It runs the same network on the same n
 import jax
 import jax.numpy as jnp
 
-from sagewing.filters.rules import Seen
+from sagewing.filters import StepInfo
 
 
 def step(filt, state, z, u, dt):
@@ -24,15 +24,15 @@ def step(filt, state, z, u, dt):
     L = jnp.linalg.cholesky(S)
     K = jax.scipy.linalg.cho_solve((L, True), H @ P_pred).T
     white = jax.scipy.linalg.solve_triangular(L, nu, lower=True)
-    seen = Seen(nu, white, S, L, K, q, r, jnp.ones_like(nu, bool))
-    d, memory, trace = filt.rule(memory, seen)
+    info = StepInfo(nu, white, S, L, K, q, r, jnp.ones_like(nu, bool))
+    d, memory, trace = filt.rule.policy(memory, info)
     E = jax.jacfwd(model.normalize)(x_pred + K @ nu)
     x = model.normalize(x_pred + K @ nu)
     P = P_pred - K @ H @ P_pred
     P = 0.5 * (P + P.T)
     r_hat = jnp.diag(jnp.outer(nu, nu) - HPH)
     q_hat = jnp.diag(K @ jnp.outer(nu, nu) @ K.T + P - FPF)
-    low, high = filt.bounds
+    low, high = filt.rule.bounds
     r = jnp.clip((1 - d.r) * r + d.r * r_hat, low * filt.r0, high * filt.r0)
     q = jnp.clip((1 - d.q) * q + d.q * q_hat, low * filt.q0, high * filt.q0)
     return (x, E @ P @ E.T, q, r, memory), (x, trace)

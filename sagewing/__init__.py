@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sagewing import models as models
+    from sagewing import train as train
     from sagewing.errors import InputError as InputError
     from sagewing.filters import EKF as EKF
     from sagewing.filters import ENNAKF as ENNAKF
     from sagewing.filters import LEKF as LEKF
     from sagewing.filters import VBAKF as VBAKF
+    from sagewing.filters import AdaptiveFilter as AdaptiveFilter
+    from sagewing.filters import Attenuation as Attenuation
+    from sagewing.filters import AttenuationPolicy as AttenuationPolicy
+    from sagewing.filters import AttenuationRule as AttenuationRule
+    from sagewing.filters import Estimate as Estimate
+    from sagewing.filters import Filter as Filter
     from sagewing.filters import KalmanNet as KalmanNet
     from sagewing.filters import NDRSageHusa as NDRSageHusa
     from sagewing.filters import OracleEKF as OracleEKF
+    from sagewing.filters import RememberedNoise as RememberedNoise
     from sagewing.filters import Result as Result
+    from sagewing.filters import Rule as Rule
     from sagewing.filters import SageHusa as SageHusa
+    from sagewing.filters import Saved as Saved
+    from sagewing.filters import Step as Step
+    from sagewing.filters import StepInfo as StepInfo
+    from sagewing.filters import StepNoise as StepNoise
     from sagewing.models import ContinuousModel as ContinuousModel
     from sagewing.models import Model as Model
     from sagewing.policy import Architecture as Architecture
@@ -39,7 +52,9 @@ _HOMES = {
     "sagewing.errors": ("InputError",),
     "sagewing.filters": (
         *("EKF", "ENNAKF", "LEKF", "VBAKF", "KalmanNet", "NDRSageHusa", "OracleEKF"),
-        *("Result", "SageHusa"),
+        *("Result", "SageHusa", "Saved"),
+        *("AdaptiveFilter", "Attenuation", "AttenuationPolicy", "AttenuationRule", "Estimate"),
+        *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
     ),
     "sagewing.models": ("ContinuousModel", "Model"),
     "sagewing.policy": (
@@ -56,8 +71,8 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "models":
-        return import_module("sagewing.models")
+    if name in ("models", "train"):
+        return import_module(f"sagewing.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'sagewing' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_HOME[name]), name)
@@ -65,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOME, "models", "__version__"])
+    return sorted([*_HOME, "models", "train", "__version__"])

@@ -12,6 +12,7 @@ from fuzzed import cases, fuzzed
 
 import sagewing as sw
 from sagewing.codegen.c99 import NAME, Source, source
+from sagewing.filters import AdaptiveFilter
 
 FULL = "FUZZ_EXAMPLES" in os.environ
 STEPS_IN_C, STEPS_IN_JAX = (1_000_000, 100_000) if FULL else (10_000, 2_000)
@@ -31,11 +32,11 @@ def limits(filt, name, base):
     """The least and the largest value of a variance; VBAKF's r has no bounds."""
     filt = getattr(filt, "inner", filt)
     base = np.asarray(base, float)
-    if not hasattr(filt, "bounds"):
+    if not isinstance(filt, AdaptiveFilter):
         known = name == "q" or "Variational" not in type(filt).__name__
         low, high = (base, base) if known else (0 * base, np.full_like(base, LARGEST))
     else:
-        low, high = (np.maximum(b * base, filt.floor) for b in filt.bounds)
+        low, high = (np.maximum(b * base, filt.rule.floor) for b in filt.rule.bounds)
         low, high = np.minimum(low, base), np.maximum(high, base)
     return low * (1 - ROUNDING), high * (1 + ROUNDING)
 

@@ -12,7 +12,8 @@ from jax.flatten_util import ravel_pytree
 from jax.test_util import check_grads
 
 import sagewing as sw
-from sagewing.filters import guards, kernels, scan
+from sagewing.filters import guards, kernels
+from sagewing.filters.loop import scan
 
 T, B = 15, 3
 Q0, R0 = np.full(3, 0.01), np.array([1.0, 2.0])
@@ -268,7 +269,7 @@ def test_derivative_of_whiten_by_a_lower_triangle(n_z, batch):
 @BATCHES
 def test_derivative_of_hold_is_the_identity(batch):
     values = {"a": normal(3, *batch), "b": (normal(2, 2, *batch),)}
-    check(jax.jit(guards.hold), (values,))
+    check(jax.jit(guards.prevent_fusion), (values,))
     bar = jax.tree.map(lambda a: a + 1.0, values)
-    (back,) = jax.vjp(guards.hold, values)[1](bar)
+    (back,) = jax.vjp(guards.prevent_fusion, values)[1](bar)
     jax.tree.map(np.testing.assert_array_equal, back, bar)

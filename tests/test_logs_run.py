@@ -23,7 +23,7 @@ from sagewing.cli import main as cli
 from sagewing.cli.inspect import _said
 from sagewing.cli.run import _troubles
 from sagewing.cli.weights import flight_weights
-from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
+from sagewing.filters import Attenuation, Fading, Frozen, PerPredictionStep, StepInfo
 from sagewing.logs.estimate.estimate import run_own
 from sagewing.logs.estimate.filters import noise_of
 from sagewing.logs.estimate.scores import Innovations, whiteness
@@ -149,20 +149,20 @@ class Counting(Frozen):
     def init(self, q, r):
         return jnp.zeros(())
 
-    def __call__(self, memory, seen):
+    def __call__(self, memory, info):
         return Attenuation(), memory + 1.0, None
 
 
 def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any():
     filt = sw.EKF(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0])
-    filt = eqx.tree_at(lambda f: f.rule, filt, Counting())
+    filt = eqx.tree_at(lambda f: f.rule.policy, filt, Counting())
     state = filt.init(jnp.array([1.0, 2.0, 3.0]), 0.1 * jnp.eye(3))
     dt, nothing = jnp.float32(0.01), jnp.zeros(2)
     stepped, _ = eqx.filter_jit(filt.step)(state, nothing, None, dt, nothing > 0)
-    coasted = eqx.filter_jit(filt.coast)(state, None, dt)
-    np.testing.assert_allclose(coasted.x, stepped.x, atol=1e-5)
-    np.testing.assert_allclose(coasted.P, stepped.P, atol=1e-6)
-    assert (coasted.memory, stepped.memory) == (0.0, 1.0)
+    predicted, _ = eqx.filter_jit(filt.predict_only)(state, None, dt)
+    np.testing.assert_allclose(predicted.x, stepped.x, atol=1e-5)
+    np.testing.assert_allclose(predicted.P, stepped.P, atol=1e-6)
+    assert (predicted.memory, stepped.memory) == (0.0, 1.0)
 
 
 def test_filters_follow_a_log_of_several_rates_and_dead_reckon_through_an_outage(flight, learned):
@@ -220,11 +220,11 @@ def test_fitted_noise_is_raised_for_a_worse_pose_and_kept_for_a_better_one(learn
 
 def test_what_a_correction_says_of_q_is_shared_by_the_steps_before_it():
     q, r = jnp.ones(19), jnp.ones(6)
-    seen = Seen(r, r, jnp.eye(6), jnp.eye(6), jnp.ones((19, 6)), q, r, r > 0)
+    info = StepInfo(r, r, jnp.eye(6), jnp.eye(6), jnp.ones((19, 6)), q, r, r > 0)
     fading = Fading(jnp.asarray(0.99))
-    once, k, _ = fading(fading.init(q, r), seen)
-    spread = Spread(fading, jnp.asarray(4.0))
-    shared, k_shared, _ = spread(spread.init(q, r), seen)
+    once, k, _ = fading(fading.init(q, r), info)
+    spread = PerPredictionStep(fading, jnp.asarray(4.0))
+    shared, k_shared, _ = spread(spread.init(q, r), info)
     np.testing.assert_allclose(shared.q, once.q / 4.0)
     np.testing.assert_allclose(shared.r, once.r)
     assert k == k_shared == 1.0

@@ -1,15 +1,15 @@
 """What a bad sensor does to a filter: nothing that is not a number, and nothing for long."""
 
-import dataclasses
 from functools import cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.filters.rules import Attenuation, Frozen
+from sagewing.filters import Attenuation, Frozen
 
 STEPS = 10_000
 OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik")
@@ -135,13 +135,13 @@ def test_a_correction_that_fails_is_a_prediction():
 class Inflating(Frozen):
     """An EKF that takes the noise for ten times as large, once it has seen the innovation."""
 
-    def __call__(self, memory, seen):
-        return Attenuation(inflate_r=jnp.full_like(seen.r, 10.0)), None, None
+    def __call__(self, memory, info):
+        return Attenuation(inflate_r=jnp.full_like(info.r, 10.0)), None, None
 
 
 def test_where_the_first_gain_fails_the_second_has_no_measurement_either():
     filt = sw.EKF(sw.models.ConstantVelocity(), [1e-3] * 4, [0.1, 0.1])
-    filt = dataclasses.replace(filt, rule=Inflating())
+    filt = eqx.tree_at(lambda f: f.rule.policy, filt, Inflating())
     # S is not positive definite with r, and is with the unit variance of what did not arrive
     P = jnp.eye(4).at[0, 1].set(1.5).at[1, 0].set(1.5)
     state, given = filt.init(jnp.zeros(4), P), (jnp.ones(2), None, jnp.asarray(0.1))

@@ -83,7 +83,7 @@ def test_a_switch_sets_r_back_and_keeps_q(name, record):
     np.testing.assert_allclose(made.r[FIRST], R0[1], rtol=1e-6)
     np.testing.assert_array_equal(made.q[FIRST], made.q[FIRST - 1])
     assert np.max(np.abs(made.r[FIRST - 1] / R0[0] - 1.0)) > 0.01
-    low, high = (b * R0[1] for b in filt.bounds)
+    low, high = (b * R0[1] for b in filt.rule.bounds)
     inside = np.asarray(made.r[FIRST:LAST])
     assert np.all((inside >= low * (1 - 1e-5)) & (inside <= high * (1 + 1e-5)))
 

@@ -12,7 +12,7 @@ import pytest
 
 import sagewing as sw
 from sagewing.cli import bench_transfer
-from sagewing.filters.rules import Seen
+from sagewing.filters import StepInfo
 from sagewing.logs import Flight
 from sagewing.models import QuadrotorKinematic
 from sagewing.policy.ndr.embedding import FLIGHT_TILES
@@ -65,7 +65,7 @@ def seen_by(n_x, n_z, *batch, seed=0):
 
     vectors = (last(nu[..., 0], 1), last(white[..., 0], 1))
     rest = (last(S, 2), last(L, 2), last(K, 2), last(q, 1), last(r, 1))
-    return Seen(*vectors, *rest, jnp.ones((n_z, *batch), bool))
+    return StepInfo(*vectors, *rest, jnp.ones((n_z, *batch), bool))
 
 
 @eqx.filter_jit
@@ -209,8 +209,8 @@ def test_the_tiles_do_not_care_which_axis_is_called_x():
     tiled, seen = sw.Tiled(chaos_policy()), seen_by(N_X, N_Z, 4)
     x = np.array([1, 0, 2, 4, 3, 5, 6, 8, 7, 9, 11, 10, 12, 14, 13, 15, 17, 16, 18])
     z = np.array([1, 0, 2, 4, 3, 5])
-    given = Seen(*(np.asarray(a) for a in seen))
-    swapped = Seen(
+    given = StepInfo(*(np.asarray(a) for a in seen[:-1]))
+    swapped = StepInfo(
         nu=given.nu[z],
         white=given.white[z],
         S=given.S[z][:, z],

@@ -1,6 +1,5 @@
 """The universal policy: what makes no difference to it, and that it is a policy like any other."""
 
-import dataclasses
 import json
 from typing import NamedTuple
 
@@ -13,8 +12,9 @@ import pytest
 from linear import Linear, system
 
 import sagewing as sw
-from sagewing.filters.rules import Around, Attenuation, Learned, Seen
+from sagewing.filters import Attenuation, Frozen, StepInfo
 from sagewing.filters.run import Result
+from sagewing.filters.step import Linearization
 from sagewing.policy.universal.policy import bend
 from sagewing.studies.universal import SHIPPED
 from sagewing.train.losses import state_loss
@@ -168,11 +168,12 @@ def test_the_sway_is_what_a_larger_gain_would_have_changed():
     policy = sw.Universal(key=jax.random.key(0))
     memory = policy.init(jnp.asarray(q), jnp.asarray(r))
     S = 1e4 * np.eye(2)  # much more than r: the gain is K whatever the policy says of r
-    wide = jnp.full(4, 1e6)
-    around = Around(*map(jnp.asarray, (A, H, wide, wide, q, r)), None, wide, lambda off: A @ off)
+    wide = 1e6 * np.eye(4)
+    matrices = (wide, np.zeros(4), A, wide, wide, H, np.zeros((2, 2)), q, r)
+    linear = Linearization(None, *map(jnp.asarray, matrices))
     for _, nu in estimates(1.0):
         seen = map(jnp.asarray, (nu, nu, S, np.sqrt(S), K, q, r, np.ones(2, bool)))
-        memory = policy(memory, Seen(*seen, around))[1]
+        memory = policy(memory, StepInfo(*seen, linear))[1]
     more, less = (list(estimates(scale))[-1][0] for scale in (1.0 + eps, 1.0 - eps))
     np.testing.assert_allclose(memory.sway, (more - less) / (2.0 * eps), rtol=1e-3)
 
@@ -187,22 +188,19 @@ class Parabola(sw.Model):
         return x[:1]
 
 
-class Bending(Learned):
+class Bending(Frozen):
     """An EKF that knows how far f bends along (0.1, 0.6)."""
 
-    def init(self, q, r):
-        return None
-
-    def __call__(self, memory, seen):
+    def __call__(self, memory, info):
         sway = jnp.array([0.1, 0.6])
-        bent = bend(seen.around, 2.0, sway, seen.around.F @ sway, seen.arrived)
-        return Attenuation(inflate_r=jnp.ones_like(seen.r), bend=bent), None, bent
+        bent = bend(info.linear, 2.0, sway, info.linear.F @ sway, info.arrived)
+        return Attenuation(inflate_r=jnp.ones_like(info.r), curvature=bent), None, bent
 
 
 def test_a_bend_is_what_is_left_of_f_beside_its_tangent_and_widens_P():
     x, P = jnp.array([1.0, 2.0]), jnp.array([[0.04, 0.0], [0.0, 0.09]])
     filt = sw.EKF(Parabola(), [0.01, 0.01], [1.0])
-    filt = dataclasses.replace(filt, rule=Bending(None))
+    filt = eqx.tree_at(lambda f: f.rule.policy, filt, Bending())
 
     def step(arrived):
         return filt.step(

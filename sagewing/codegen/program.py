@@ -16,9 +16,9 @@ from sagewing.codegen.trace import trace
 from sagewing.codegen.types import REALS, WHOLE, is_key
 from sagewing.codegen.values import LOOP_LENGTH, Value, elements, elementwise, gathered, nodes
 from sagewing.filters import checks
+from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.recovery import Recovering, Verdict
-from sagewing.filters.recursion import Estimate
-from sagewing.filters.run import complete
+from sagewing.filters.step import Estimate
 
 
 class Field(NamedTuple):
@@ -97,7 +97,7 @@ def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
                 due = (state.recovery.due(verdict.ok), verdict)
             else:
                 state, said = filt.step(state, z, u, dt, arrived)
-            return state, complete(filt, said._replace(trace=None), ()), due
+            return state, fill_nominal_noise(filt, said.estimate, ()), due
 
         def unmeasured(leaves: Any, u: Any, dt: Any) -> tuple[Any, Estimate, Any]:
             return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)

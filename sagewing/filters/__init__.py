@@ -1,12 +1,22 @@
-"""Filters: the recursion, its attenuation rules, and running them."""
+"""Filters: the recursion, its rules, the other filters, and running them."""
 
+from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.gain_networks import LEKF, KalmanNet
 from sagewing.filters.named import EKF, NDRSageHusa, SageHusa
 from sagewing.filters.oracle import OracleEKF
-from sagewing.filters.recursion import AdaptiveFilter, Estimate, FilterState
-from sagewing.filters.rules import Attenuation, Fading, Frozen, Learned, Rule, Seen
-from sagewing.filters.run import Result, run, run_from, scan
+from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
+from sagewing.filters.recursion import AdaptiveFilter, FilterState
+from sagewing.filters.rules import AttenuationRule
+from sagewing.filters.run import Result, Saved, run, run_from
+from sagewing.filters.step import (
+    Attenuation,
+    Estimate,
+    RememberedNoise,
+    Step,
+    StepInfo,
+    StepNoise,
+)
 from sagewing.filters.vbakf import VBAKF
 
 __all__ = [
@@ -16,19 +26,26 @@ __all__ = [
     "VBAKF",
     "AdaptiveFilter",
     "Attenuation",
+    "AttenuationPolicy",
+    "AttenuationRule",
     "Estimate",
     "Fading",
+    "Filter",
     "FilterState",
     "Frozen",
+    "Gated",
     "KalmanNet",
-    "Learned",
     "NDRSageHusa",
     "OracleEKF",
+    "PerPredictionStep",
+    "RememberedNoise",
     "Result",
     "Rule",
     "SageHusa",
-    "Seen",
+    "Saved",
+    "Step",
+    "StepInfo",
+    "StepNoise",
     "run",
     "run_from",
-    "scan",
 ]

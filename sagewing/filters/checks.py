@@ -12,11 +12,23 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
+from sagewing.filters.protocols import Filter
 from sagewing.models import Model
 from sagewing.processes import check_not_forked
 from sagewing.shapes import Numbers, real_dtype
 
 ROUNDING = 1e-5  # below zero that an eigenvalue of a matrix of correlations may be
+
+
+def is_filter(filt: Filter) -> None:
+    """Refuse what is no filter, and say what it lacks."""
+    if not isinstance(filt, Filter):
+        parts = ("model", "n_x", "n_z", "q0", "r0", "init", "step")
+        lacking = [part for part in parts if not hasattr(filt, part)]
+        raise InputError(
+            f"{type(filt).__name__} is not a filter: it has no {', '.join(lacking)}; see "
+            "sagewing/filters/README.md for a filter of your own."
+        )
 
 
 def as_real(name: str, value: Numbers) -> Float[Array, "..."]:
@@ -260,7 +272,7 @@ def _as_flags(mask: Numbers) -> jax.Array:
         raise InputError(f"mask must be an array of flags; got {type(mask).__name__}.") from error
 
 
-def state_fits(filt: Any, state: Any, batch: tuple[int, ...]) -> None:
+def state_fits(filt: Filter, state: Any, batch: tuple[int, ...]) -> None:
     """Whether a state to go on from is one of this filter and of this batch."""
     x = jax.ShapeDtypeStruct((filt.n_x, *batch), real_dtype())
     P = jax.ShapeDtypeStruct((filt.n_x, filt.n_x, *batch), real_dtype())

@@ -4,17 +4,12 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from sagewing.filters.equations import broadcast_to_batch, correct, innovation
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.named import SageHusa
 from sagewing.filters.recovery import Recovering, Recovery, Verdict
-from sagewing.filters.recursion import (
-    AdaptiveFilter,
-    Estimate,
-    FilterState,
-    correct,
-    innovation,
-    like,
-)
+from sagewing.filters.recursion import AdaptiveFilter, FilterState
+from sagewing.filters.step import Step
 from sagewing.models import Model
 from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, Numbers, States, Steps, X, Z
 
@@ -68,18 +63,20 @@ class CorrectedFilter(Recovering):
 
     def plain_step(
         self, state: CorrectedState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[CorrectedState, Estimate, Verdict]:
+    ) -> tuple[CorrectedState, Step, Verdict]:
         """One step of the adaptive filter, then the correction of what it says."""
         x_pred = per_sample(self.model.transition, state.inner.x, u, dt)
-        nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(like(self.r0, z))
+        nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(
+            broadcast_to_batch(self.r0, z)
+        )
         nu = jnp.where(jnp.isfinite(nu), nu, 0.0)
-        inner, said, verdict = self.inner.plain_step(state.inner, z, u, dt, arrived)
-        move = said.x - state.inner.x
-        seen = [self.network.standard(said.x), self.network.standard_step(move), nu]
+        inner, step, verdict = self.inner.plain_step(state.inner, z, u, dt, arrived)
+        move = step.x - state.inner.x
+        seen = [self.network.standard(step.x), self.network.standard_step(move), nu]
         correction, memory = self.network(state.memory, jnp.concatenate(seen))
-        x, P, corrected = correct(self.model, said.x, said.P, correction, said.P)
-        said = said._replace(x=x, P=P, ok=said.ok & corrected)
-        return CorrectedState(inner, memory), said, verdict
+        x, P, corrected = correct(self.model, step.x, step.P, correction, step.P)
+        step = step._replace(x=x, P=P, ok=step.ok & corrected)
+        return CorrectedState(inner, memory), step, verdict
 
     def recover(self, state: CorrectedState, verdict: Verdict) -> CorrectedState:
         """The adaptive filter recovers; the network sees no more of that than other moves."""

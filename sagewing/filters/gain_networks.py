@@ -7,6 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 
 from sagewing.filters import checks
+from sagewing.filters.equations import (
+    broadcast_to_batch,
+    correct,
+    likelihood,
+    linearize_measurement,
+    mask_missing_channels,
+    predict,
+)
 from sagewing.filters.guards import every, finite_derivative
 from sagewing.filters.kernels import (
     diagonal,
@@ -19,21 +27,13 @@ from sagewing.filters.kernels import (
 )
 from sagewing.filters.nominal import NominalNoise
 from sagewing.filters.recovery import Recovery, Verdict, begin, largest
-from sagewing.filters.recursion import (
-    Estimate,
-    consistency,
-    correct,
-    innovate,
-    like,
-    of_arrived,
-    predict,
-)
+from sagewing.filters.step import Step
 from sagewing.models import Model
 from sagewing.shapes import (
     Arrived,
     Covariances,
     Gains,
-    Innovations,
+    InnovationCov,
     Inputs,
     Jacobians,
     Measurements,
@@ -75,34 +75,35 @@ class GainFilter(NominalNoise):
 
     def init(self, x0: States, P0: Covariances) -> GainState:
         """The start, with nothing moved yet and an empty memory."""
-        recovery = begin(x0, P0, like(self.r0, x0))
+        recovery = begin(x0, P0, broadcast_to_batch(self.r0, x0))
         return GainState(x0, P0, x0, x0, self.network.init(x0), recovery)
 
     def plain_step(
         self, state: GainState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[GainState, Estimate, Verdict]:
+    ) -> tuple[GainState, Step, Verdict]:
         """One prediction, and one correction with the network's gain."""
         x, P = finite_derivative((state.x, state.P))
-        x_pred, _, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
-        P_pred = FPF + like(self.Q, x)
-        nu, H = innovate(self.model, x_pred, z, u, arrived)
-        R = of_arrived(like(self.R, x), arrived)
-        _, _, L, K, _, kept = gain(P_pred, H, R, nu)
-        nu, used = jnp.where(kept, nu, 0.0), arrived & kept
+        x_pred, F, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
+        P_pred = FPF + broadcast_to_batch(self.Q, x)
+        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        R = mask_missing_channels(broadcast_to_batch(self.R, x), arrived)
+        _, S, L, K, _, kept = gain(P_pred, H, R, innovation)
+        nu, used = jnp.where(kept, innovation, 0.0), arrived & kept
         K, memory = self.choose(state, x_pred, nu, K)
         K = jnp.where(used[None], K, 0.0)
         P_post = _joseph(P_pred, H, K, R)
         # A network's gain has no bounds: a P that the next prediction may overflow is refused
         usable = every(diagonal(P_post) < largest(x.dtype))
-        step = jnp.where(usable, matvec(K, nu), jnp.nan)
-        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, step, P_post)
+        dx = jnp.where(usable, matvec(K, nu), jnp.nan)
+        x_post, P_post, corrected = correct(self.model, x_pred, P_pred, dx, P_post)
         x_post = jnp.clip(x_post, -self.largest_state, self.largest_state)
-        nis, loglik = consistency(whiten(L, nu), L, used)
+        nis, loglik = likelihood(whiten(L, nu), L, used)
         verdict = Verdict(arrived, kept, predicted & corrected)
         recovery = state.recovery.after_step(dt)
-        counts = (verdict.ok, recovery.restarts)
-        said = Estimate(x_post, P_post, None, None, None, nis, loglik, *counts, trace=None)
-        return GainState(x_post, P_post, x, x_pred, memory, recovery), said, verdict
+        step = Step(x_post, P_post, nis, loglik, verdict.ok, recovery.restarts)
+        step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
+        step = step._replace(innovation=innovation, nu=nu, S=S, K=K)
+        return GainState(x_post, P_post, x, x_pred, memory, recovery), step, verdict
 
 
 class LearnedGainEKF(GainFilter):
@@ -112,7 +113,7 @@ class LearnedGainEKF(GainFilter):
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
         """From the predicted state and the innovation."""
-        seen = [self.network.standard(x_pred), nu / jnp.sqrt(like(self.r0, nu))]
+        seen = [self.network.standard(x_pred), nu / jnp.sqrt(broadcast_to_batch(self.r0, nu))]
         change, memory = self.network(state.memory, jnp.concatenate(seen))
         return K * (1.0 + change.reshape(K.shape)), memory
 
@@ -131,7 +132,7 @@ class KalmanNetFilter(GainFilter):
         return made.reshape(K.shape), memory
 
 
-def _joseph(P: Covariances, H: Jacobians, K: Gains, R: Innovations) -> Covariances:
+def _joseph(P: Covariances, H: Jacobians, K: Gains, R: InnovationCov) -> Covariances:
     """(I - K H) P (I - K H)^T + K R K^T: the covariance after a correction with any gain."""
     J = diagonal_matrix(jnp.ones_like(P[0])) - matmul(K, H)
     return propagate(J, P) + propagate(K, R)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @jax.custom_vjp
-def hold(values: T) -> T:
+def prevent_fusion(values: T) -> T:
     """The same values, computed once.
 
     XLA fuses cheap arithmetic into everything that uses it, and so repeats it; it does not fuse
@@ -34,7 +34,7 @@ def _hold(values):
     return jax.lax.cond(first == first, lambda v: v, same, values)
 
 
-hold.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hold(bar),))
+prevent_fusion.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hold(bar),))
 
 
 @jax.custom_vjp
@@ -55,7 +55,7 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
     for vector in vectors:
         for entry in vector:
             probe = probe + 0.0 * entry  # zero, or NaN
-    return hold(probe) == 0.0
+    return prevent_fusion(probe) == 0.0
 
 
 def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> Flags:
@@ -66,7 +66,7 @@ def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> F
     """
     most = 1e-6 * float(jnp.finfo(variances.dtype).max)
     total, spread = reduce(jnp.add, list(x)), reduce(jnp.add, list(variances))
-    return (jnp.abs(hold(total)) <= most) & (spread <= most) & every(variances >= 0.0)
+    return (jnp.abs(prevent_fusion(total)) <= most) & (spread <= most) & every(variances >= 0.0)
 
 
 def every(flags: Bool[Array, "n *batch"]) -> Flags:
@@ -82,7 +82,7 @@ def some(flags: Bool[Array, "n *batch"]) -> Flags:
 def keep_where(ok: Flags, values: T, otherwise: T) -> T:
     """`values` for the records that are well, `otherwise` for the rest.
 
-    A branch, because nearly always all of them are; it `hold`s the values, too.
+    A branch, because nearly always all of them are; it prevents fusion, too.
     """
 
     def choose(v, o):

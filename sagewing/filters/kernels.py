@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.guards import all_finite, every, hold, keep_where
-from sagewing.shapes import Arrived, Covariances, Gains, Innovations, Jacobians, Measurements
+from sagewing.filters.guards import all_finite, every, keep_where, prevent_fusion
+from sagewing.shapes import Arrived, Covariances, Gains, InnovationCov, Jacobians, Measurements
 
 Matrix = Float[Array, "..."]
 
@@ -50,7 +50,7 @@ def _matmul(A, B):
     if inner > UNROLLED_SIZE:
         return jnp.einsum("ij...,jk...->ik...", A, B)
     if inner > 4:  # every entry is read `inner` times
-        A, B = hold((A, B))
+        A, B = prevent_fusion((A, B))
     total = A[:, 0, None] * B[None, 0]
     for j in range(1, inner):
         total = total + A[:, j, None] * B[None, j]
@@ -183,17 +183,17 @@ def project(N: Matrix, P: Matrix, first: int) -> Matrix:
 class Gain(NamedTuple):
     """What one Cholesky factorisation of S gives; a channel that is not `kept` was left out."""
 
-    HPH: Innovations
-    S: Innovations
-    L: Innovations
+    HPH: InnovationCov
+    S: InnovationCov
+    L: InnovationCov
     K: Gains
     P: Covariances
     kept: Arrived
 
 
 def _innovation_covariance(
-    HPH: Innovations, R: Innovations, nu: Measurements | None
-) -> tuple[Innovations, Arrived]:
+    HPH: InnovationCov, R: InnovationCov, nu: Measurements | None
+) -> tuple[InnovationCov, Arrived]:
     """S = H P H^T + R, with more on the diagonal where needed, and the plausible channels."""
     S, n_z = HPH + R, len(R)
     variances = diagonal(S)
@@ -214,7 +214,7 @@ def _innovation_covariance(
 
 
 def _gain(
-    P: Covariances, H: Jacobians, R: Innovations, nu: Measurements | None
+    P: Covariances, H: Jacobians, R: InnovationCov, nu: Measurements | None
 ) -> tuple[Gain, Any]:
     eps, n_x = jnp.finfo(P.dtype).eps, P.shape[0]
     HP = matmul(H, P)
@@ -241,7 +241,7 @@ def _gain(
 
 
 @jax.custom_vjp
-def gain(P: Covariances, H: Jacobians, R: Innovations, nu: Measurements | None = None) -> Gain:
+def gain(P: Covariances, H: Jacobians, R: InnovationCov, nu: Measurements | None = None) -> Gain:
     """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T, for a symmetric P.
 
     With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction. For a
@@ -296,7 +296,7 @@ gain.defvjp(_gain_forward, _gain_backward)
 
 
 @jax.custom_vjp
-def whiten(L: Innovations, nu: Measurements) -> Measurements:
+def whiten(L: InnovationCov, nu: Measurements) -> Measurements:
     """L^-1 nu, by forward substitution."""
     rows: list[Matrix] = []
     for i in range(L.shape[0]):

@@ -1,11 +1,11 @@
 """The three filters of the paper by name: one recursion, three attenuation rules."""
 
-from typing import Any
-
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.recursion import AdaptiveFilter, GainNoise
-from sagewing.filters.rules import Fading, Frozen, Gated, Learned, Rule
+from sagewing.filters.attenuation import Fading, Frozen, Gated
+from sagewing.filters.protocols import AttenuationPolicy, GainNoise, TrainedPolicy
+from sagewing.filters.recursion import AdaptiveFilter
+from sagewing.filters.rules import AttenuationRule
 from sagewing.models import Model
 from sagewing.shapes import Numbers
 
@@ -22,8 +22,8 @@ def EKF(model: Model, Q0: Numbers, R0: Numbers, gate: float | None = None) -> Ad
     """
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
     r0, R_off = checks.measurement_noise(R0, model.modes)
-    rule = _gated(Frozen(), gate)
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, (1.0, 1.0), FLOOR, "prior")
+    rule = AttenuationRule(_gated(Frozen(), gate), (1.0, 1.0), FLOOR, "prior")
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule)
 
 
 def SageHusa(
@@ -36,15 +36,15 @@ def SageHusa(
     gate: float | None = None,
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
-    rule = _gated(Fading(checks.forgetting_factor(b)), gate)
-    return _adaptive(model, Q0, R0, rule, bounds, gain_noise)
+    policy = _gated(Fading(checks.forgetting_factor(b)), gate)
+    return _adaptive(model, Q0, R0, policy, bounds, gain_noise)
 
 
 def NDRSageHusa(
     model: Model,
     Q0: Numbers | None,
     R0: Numbers | None,
-    policy: Any,
+    policy: TrainedPolicy,
     bounds: tuple[float, float] | None = None,
     gain_noise: GainNoise | None = None,
     gate: float | None = None,
@@ -55,28 +55,30 @@ def NDRSageHusa(
     and R0, given as None, where the policy has learned its own. In which modes of a model the noise
     is adapted is the policy's to say.
     """
-    if not hasattr(policy, "check_sizes"):
+    if not isinstance(policy, TrainedPolicy):
         raise InputError(
             f"policy must be a sw.Policy, such as sw.Policy.load(folder); got {policy!r}."
         )
     filt = _adaptive(
         model,
         *_nominal(policy, Q0, R0),
-        _gated(Learned(policy), getattr(policy, "gate", None) if gate is None else gate),
+        _gated(policy, policy.gate if gate is None else gate),
         policy.bounds if bounds is None else bounds,
         gain_noise or policy.gain_noise,
-        getattr(policy, "adapts_in", None),
+        policy.adapts_in,
     )
     policy.check_sizes(filt.n_x, filt.n_z)
     return filt
 
 
-def _gated(rule: Rule, gate: float | None) -> Rule:
-    return rule if gate is None else Gated(rule, checks.gate(gate))
+def _gated(policy: AttenuationPolicy, gate: float | None) -> AttenuationPolicy:
+    return policy if gate is None else Gated(policy, checks.gate(gate))
 
 
-def _nominal(policy: Any, Q0: Numbers | None, R0: Numbers | None) -> tuple[Numbers, Numbers]:
-    own = getattr(policy, "nominal", None)
+def _nominal(
+    policy: TrainedPolicy, Q0: Numbers | None, R0: Numbers | None
+) -> tuple[Numbers, Numbers]:
+    own = policy.nominal
     if own is None:
         if Q0 is None or R0 is None:
             raise InputError("This policy has no noise of its own: give Q0 and R0.")
@@ -88,7 +90,7 @@ def _adaptive(
     model: Model,
     Q0: Numbers,
     R0: Numbers,
-    rule: Rule,
+    policy: AttenuationPolicy,
     bounds: tuple[float, float],
     gain_noise: GainNoise,
     adapts_in: tuple[int, ...] | None = None,
@@ -102,5 +104,5 @@ def _adaptive(
                 f"An adaptive filter keeps its noise diagonal: give the diagonal of {name} alone, "
                 "or use EKF for a constant full matrix."
             )
-    within = (float(bounds[0]), float(bounds[1]))
-    return AdaptiveFilter(model, q0, r0, None, None, rule, within, FLOOR, gain_noise, adapts_in)
+    rule = AttenuationRule(policy, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise)
+    return AdaptiveFilter(model, q0, r0, None, None, rule, adapts_in)

@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
-from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
-from sagewing.filters.recursion import (
-    Estimate,
-    consistency,
+from sagewing.filters.equations import (
     correct,
-    innovate,
-    of_arrived,
+    likelihood,
+    linearize_measurement,
+    mask_missing_channels,
     predict,
 )
+from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
+from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
+from sagewing.filters.step import Step
 from sagewing.models import Model
 from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, States, Steps, X, Z
 
@@ -30,7 +30,10 @@ class OracleState(NamedTuple):
 
 
 class OracleEKF(Recovering):
-    """An EKF with variances `q[k]` and `r[k]` at step k, time first and batch last."""
+    """An EKF with variances `q[k]` and `r[k]` at step k, time first and batch last.
+
+    After the last of them it stays: one row of each is constant noise.
+    """
 
     model: Model
     q: Float[Array, "T n_x *batch"]
@@ -62,22 +65,24 @@ class OracleEKF(Recovering):
 
     def plain_step(
         self, state: OracleState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[OracleState, Estimate, Verdict]:
+    ) -> tuple[OracleState, Step, Verdict]:
         """One prediction and one correction with the noise of this step."""
-        q, r = self.q[state.k], self.r[state.k]
-        x_pred, _, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
+        k = jnp.minimum(state.k, len(self.q) - 1)
+        q, r = self.q[k], self.r[k]
+        x_pred, F, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P_pred = FPF + diagonal_matrix(q)
-        nu, H = innovate(self.model, x_pred, z, u, arrived)
-        R = of_arrived(diagonal_matrix(r), arrived)
-        _, _, L, K, P_post, kept = gain(P_pred, H, R, nu)
-        nu = jnp.where(kept, nu, 0.0)
+        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        R = mask_missing_channels(diagonal_matrix(r), arrived)
+        _, S, L, K, P_post, kept = gain(P_pred, H, R, innovation)
+        nu = jnp.where(kept, innovation, 0.0)
         x, P, corrected = correct(self.model, x_pred, P_pred, matvec(K, nu), P_post)
-        nis, loglik = consistency(whiten(L, nu), L, arrived & kept)
+        nis, loglik = likelihood(whiten(L, nu), L, arrived & kept)
         verdict = Verdict(arrived, kept, predicted & corrected)
         recovery = state.recovery.after_step(dt)
-        counts = (verdict.ok, recovery.restarts)
-        said = Estimate(x, P, q, r, None, nis, loglik, *counts, trace=None)
-        return OracleState(x, P, state.k + 1, recovery), said, verdict
+        step = Step(x, P, nis, loglik, verdict.ok, recovery.restarts, q, r)
+        step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
+        step = step._replace(innovation=innovation, nu=nu, S=S, K=K)
+        return OracleState(x, P, state.k + 1, recovery), step, verdict
 
     def restarted(self, state: OracleState, x: States, P: Covariances) -> OracleState:
         """It goes on counting steps."""

@@ -1,39 +1,37 @@
 """The recursion of the EKF, the Sage-Husa filter and the NDR-SHKF: Algorithm 1 of the paper.
 
-Who chooses d_k, and nothing else, tells the three apart: see `rules.py`.
+Who chooses d_k tells the three apart: see `attenuation.py`.
 """
 
-import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.guards import finite_derivative, hold, keep_where, valid
-from sagewing.filters.kernels import (
-    diagonal,
-    diagonal_matrix,
-    gain,
-    matvec,
-    project,
-    propagate,
-    whiten,
+from sagewing.filters.equations import (
+    broadcast_to_batch,
+    correct,
+    likelihood,
+    linearize_measurement,
+    mask_missing_channels,
+    predict,
 )
-from sagewing.filters.lifting import jacobian, per_sample
-from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin, clock_ok
-from sagewing.filters.rules import Around, Attenuation, Rule, Seen
+from sagewing.filters.guards import finite_derivative
+from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
+from sagewing.filters.lifting import per_sample
+from sagewing.filters.protocols import Rule
+from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
+from sagewing.filters.step import Linearization, Step, StepInfo, Transition
 from sagewing.models import Model
 from sagewing.shapes import (
     XX,
     Arrived,
-    Attenuations,
     Covariances,
     Flags,
-    Innovations,
+    InnovationCov,
     Inputs,
-    Jacobians,
     Measurements,
     States,
     Steps,
@@ -41,9 +39,6 @@ from sagewing.shapes import (
     X,
     Z,
 )
-
-GainNoise = Literal["prior", "posterior"]
-LOG_2PI = math.log(2.0 * math.pi)
 
 
 class FilterState(NamedTuple):
@@ -61,113 +56,21 @@ class FilterState(NamedTuple):
     mode: Values | None = None
 
 
-class Estimate(NamedTuple):
-    """What one step says.
+class Mode(NamedTuple):
+    """The present mode, where it is not the one before, and where the noise is adapted in it.
 
-    `q`, `r` and `d` are None where the rule adapts nothing. `ok` is False where the arithmetic
-    overflowed, dt was an error of the clock or a measurement was not plausible, and the step did
-    what it could without; `restarts` counts how often the filter has gone back to an earlier state.
-    `trace` is what the rule wants training to see.
+    The first two are None in a model with one mode, the last where it is adapted everywhere.
     """
 
-    x: States
-    P: Covariances
-    q: States | None
-    r: Measurements | None
-    d: Attenuations | None
-    nis: Values
-    loglik: Values
-    ok: Flags
-    restarts: Values
-    trace: Any
-
-
-def predict(
-    model: Model, recovery: Recovery, x: States, P: Covariances, u: Inputs, dt: Steps
-) -> tuple[States, Covariances, Covariances, Flags]:
-    """f(x), F, F P F^T, and where they are valid; elsewhere the estimate stays as it is."""
-    F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
-    x_pred = per_sample(model.transition, x, u, dt)
-    F, x_pred = hold((F, x_pred))
-    FPF = propagate(F, P, model.constants)
-    ok = valid(x_pred, diagonal(FPF)) & clock_ok(recovery, dt)
-    x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
-    return x_pred, F, FPF, ok
-
-
-def innovation(
-    model: Model, x: States, z: Measurements, u: Inputs, arrived: Arrived
-) -> Measurements:
-    """z - h(x), as the model takes differences; zero for a channel that did not arrive."""
-    z_hat = per_sample(model.observe, x, u)
-    nu = per_sample(model.residual, jnp.where(arrived, z, z_hat), z_hat, u)
-    return jnp.where(arrived, nu, 0.0)
-
-
-def innovate(
-    model: Model, x_pred: States, z: Measurements, u: Inputs, arrived: Arrived
-) -> tuple[Measurements, Jacobians]:
-    """The innovation and H; a channel that did not arrive has zeros in both."""
-    H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
-    nu = innovation(model, x_pred, z, u, arrived)
-    return hold((nu, jnp.where(arrived[:, None], H, 0.0)))
-
-
-def correct(
-    model: Model, x_pred: States, P_pred: Covariances, step: States, P: Covariances
-) -> tuple[States, Covariances, Flags]:
-    """x_pred + step with its P, and where they are valid; elsewhere the prediction stands.
-
-    `normalize` is a function of the state like any other, and P follows it: what a quaternion's
-    length was uncertain by would otherwise stay in P, grow with every Q, and turn into attitude
-    with the next correction.
-    """
-    x = per_sample(model.normalize, x_pred + step)
-    first, last, _ = model.normalized.indices(len(x))
-    if first < last:
-        P = project(_normalizing(model, x_pred + step), P, first)
-    ok = valid(x, diagonal(P))
-    x, P = keep_where(ok, (x, P), (x_pred, P_pred))
-    return x, P, ok
-
-
-def _normalizing(model: Model, x: States) -> Float[Array, "k k *batch"]:
-    """The derivative of `normalize` by the states that it is about."""
-    own = model.normalized
-
-    def of_own(part: Array, x: X) -> Array:
-        return model.normalize(x.at[own].set(part))[own]
-
-    return jacobian(lambda part, x: None, of_own, x[own], x)
-
-
-def consistency(white: Measurements, L: Innovations, arrived: Arrived) -> tuple[Values, Values]:
-    """The normalised innovation squared and the log-likelihood of the channels that arrived."""
-    none = jnp.zeros_like(white[0])
-    nis = sum(white**2, none)
-    normalizer = jnp.where(arrived, 2.0 * jnp.log(diagonal(L)) + LOG_2PI, 0.0)
-    return nis, -0.5 * sum(white**2 + normalizer, none)
-
-
-def of_arrived(R: Innovations, arrived: Arrived) -> Innovations:
-    """R with the identity in place of the channels that did not arrive."""
-    unit = diagonal_matrix(jnp.ones_like(R[0]))
-    return jnp.where(arrived[:, None] & arrived[None], R, unit)
-
-
-def like(a: jax.Array, pattern: jax.Array) -> jax.Array:
-    """`a`, the same for every record of the pattern's batch."""
-    batch = pattern.shape[1:]
-    return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)
+    now: Values | None = None
+    changed: Flags | None = None
+    adapts: Flags | None = None
 
 
 class AdaptiveFilter(Recovering):
-    """An EKF whose noise covariances are re-estimated as an attenuation rule decides.
+    """An EKF whose noise covariances are re-estimated as a rule decides.
 
     `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonals (None: zero).
-    Adapted variances stay within `bounds` times their base and above `floor`. With `gain_noise`
-    "posterior" a step's gain uses the r that the same step has just estimated (the text of the
-    paper's Sage-Husa section), with "prior" the one before it (the paper's Algorithm 1).
 
     A model with several modes has a row of `r0` for each, and r restarts at it on a switch. With
     `adapts_in` the noise is adapted in these modes only; in others it is the base noise, and q is
@@ -180,9 +83,6 @@ class AdaptiveFilter(Recovering):
     Q_off: XX | None
     R_off: jax.Array | None
     rule: Rule
-    bounds: tuple[float, float] = eqx.field(static=True)
-    floor: float = eqx.field(static=True)
-    gain_noise: GainNoise = eqx.field(static=True)
     adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     @property
@@ -197,7 +97,7 @@ class AdaptiveFilter(Recovering):
 
     def init(self, x0: States, P0: Covariances) -> FilterState:
         """The filter before its first measurement."""
-        q, r = like(self.q0, x0), like(self.r0, x0)
+        q, r = broadcast_to_batch(self.q0, x0), broadcast_to_batch(self.r0, x0)
         mode = None
         if self.model.modes > 1:
             r, mode = r[0], jnp.zeros_like(x0[0])
@@ -206,129 +106,89 @@ class AdaptiveFilter(Recovering):
 
     def plain_step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[FilterState, Estimate, Verdict]:
+    ) -> tuple[FilterState, Step, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        x, P, q, r = finite_derivative(state[:4])
-        r0, r, mode = self._nominal(state, r, u)
-        adapts = self._adapts(mode)
-        q_before, q = q, q if adapts is None else jnp.where(adapts, q, like(self.q0, q))
+        x, P, q_old, r = finite_derivative((state.x, state.P, state.q, state.r))
+        q, r, q0, r0, mode = self._noise_of_mode(state, q_old, r, u)
+
+        # Predict
         x_pred, F, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
         P_pred = FPF + self._Q(q)
-        nu, H = innovate(self.model, x_pred, z, u, arrived)
 
-        # One Cholesky, gain; what is not plausible is as good as missing
-        measured = arrived
-        HPH, S, L, K, P_post, kept = gain(P_pred, H, self._R(r, arrived), nu)
-        arrived = arrived & kept
-        nu, H = jnp.where(kept, nu, 0.0), jnp.where(kept[:, None], H, 0.0)
+        # Innovation, and the gain by the remembered noise; an implausible channel is left out
+        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        HPH, S, L, K, P_post, kept = gain(P_pred, H, self._R(r, arrived), innovation)
+        used = arrived & kept
+        nu, H = jnp.where(kept, innovation, 0.0), jnp.where(kept[:, None], H, 0.0)
         white = whiten(L, nu)
-        switched = None if mode is None else mode != state.mode
-        diagonals = (diagonal(FPF), diagonal(P_pred))
+        linear = (Transition(self.model, x, u, dt), P, x_pred, F, FPF, P_pred, H, HPH, q0, r0)
+        linear = Linearization(*linear, mode.changed, mode.adapts)
+        info = StepInfo(nu, white, S, L, K, q, r, used, linear)
 
-        def elsewhere(off: States) -> States:
-            return per_sample(self.model.transition, x + off, u, dt) - x_pred
-
-        base = (like(self.q0, q), r0)
-        around = Around(F, H, *diagonals, *base, switched, diagonal(P), elsewhere)
-        seen = Seen(nu, white, S, L, K, q, r, arrived, around)
-        d, memory, trace = self.rule(state.memory, seen)
-        d = finite_derivative(d)
-        if adapts is not None:  # what is for this step only holds in every mode
-            d = d.where(adapts)._replace(inflate_r=d.inflate_r, bend=d.bend)
-
-        # Empirical r, attenuate, bound
-        r_hat = nu**2 - diagonal(HPH)
-        r_hat = r_hat if d.bend is None else r_hat - matvec(H, d.bend) ** 2
-        r_next = self._attenuate(r, r_hat, d.r, d.scale_r, r0, arrived)
-
-        # Correct, with the noise of now
-        posterior = self.gain_noise == "posterior"
-        if posterior or d.inflate_r is not None or d.bend is not None:
-            r_now = r_next if posterior else r
-            r_now = r_now if d.inflate_r is None else r_now * d.inflate_r
-            if d.bend is not None:
-                P_pred = P_pred + d.bend[:, None] * d.bend[None]
-            _, _, _, K, P_post, again = gain(P_pred, H, self._R(r_now, arrived))
+        # The noise of this step, and the gain by it
+        noise, pending = self.rule.before_gain(state.memory, info)
+        if noise.differs:
+            P_pred = noise.added_to(P_pred)
+            R = self._R(r if noise.r is None else noise.r, used)
+            _, S, _, K, P_post, again = gain(P_pred, H, R)
             kept = kept & again
-        step = matvec(K, nu)
-        x_post, P_next, corrected = correct(self.model, x_pred, P_pred, step, P_post)
 
-        # Empirical q, of what was corrected and not yet normalised; attenuate, bound
-        q_hat = step**2 + diagonal(P_post) - diagonal(FPF)
-        q_hat = q_hat if d.bend is None else q_hat - d.bend**2
-        any_arrived = jnp.any(arrived, axis=0)
-        q_next = self._attenuate(q, q_hat, d.q, d.scale_q, like(self.q0, q), any_arrived)
-        q_kept = q_next if adapts is None else jnp.where(adapts, q_next, q_before)
+        # Correct
+        dx = matvec(K, nu)
+        x, P, corrected = correct(self.model, x_pred, P_pred, dx, P_post)
 
-        nis, loglik = consistency(white, L, arrived)
-        verdict = Verdict(measured, kept, predicted & corrected)
-        recovery = state.recovery.after_step(dt)
-        state = FilterState(x_post, P_next, q_kept, r_next, memory, recovery, mode)
-        adapted = (q_next, r_next, _joined(d, q, r, arrived))
-        if q_next is q and r_next is r:
-            adapted = (None, None if mode is None else r, None)
-        counts = (verdict.ok, recovery.restarts)
-        said = Estimate(x_post, P_next, *adapted, nis, loglik, *counts, trace)
-        return state, said, verdict
+        # The noise to remember, from the correction before it was normalised
+        adapted, memory = self.rule.after_correction(pending, info, dx, P_post)
+        q, r = adapted.instead_of(q, r)
+        q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_old)
+        said_r = adapted.r if mode.now is None else r
 
-    def coast(self, state: FilterState, u: Inputs, dt: Steps) -> FilterState:
+        verdict = Verdict(arrived, kept, predicted & corrected)
+        state = FilterState(x, P, q, r, memory, state.recovery.after_step(dt), mode.now)
+        nis, loglik = likelihood(white, L, used)
+        estimate = (x, P, nis, loglik, verdict.ok, state.recovery.restarts, adapted.q, said_r)
+        inside = (x_pred, P_pred, F, H, innovation, nu, S, K, adapted.trace)
+        return state, Step(*estimate, adapted.d, *inside), verdict
+
+    def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
         """A step between two measurements: x and P go on, and the rule is not asked.
 
         x and P are those of a `step` in which nothing arrives. The rule's memory stays, so that it
         counts measurements, however many predictions lie between them.
         """
-        x, _, P, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
-        P = P + self._Q(state.q)
-        x, P, corrected = correct(self.model, x, P, jnp.zeros_like(x), P)
+        x_pred, F, P, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
+        P_pred = P + self._Q(state.q)
+        x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(x_pred), P_pred)
         nothing = jnp.zeros_like(state.r, bool)
         verdict = Verdict(nothing, nothing, predicted & corrected)
         state = state._replace(x=x, P=P, recovery=state.recovery.after_step(dt))
-        return self.recovered(state, verdict)
+        none, no_nu = jnp.zeros_like(x[0]), jnp.zeros_like(state.r)
+        d = jnp.zeros((len(x) + len(no_nu), *none.shape), x.dtype)
+        counts = (verdict.ok, state.recovery.restarts)
+        step = Step(x, P, none, none, *counts, state.q, state.r, d, x_pred, P_pred, F)
+        return self.recovered(state, verdict), step._replace(innovation=no_nu, nu=no_nu)
 
-    def _nominal(
-        self, state: FilterState, r: Measurements, u: Inputs
-    ) -> tuple[Measurements, Measurements, Values | None]:
-        """The base of r at this step, r itself, which a switch of mode sets back, and the mode."""
+    def _noise_of_mode(
+        self, state: FilterState, q: States, r: Measurements, u: Inputs
+    ) -> tuple[States, Measurements, States, Measurements, Mode]:
+        """q and r in the present mode, and their bases; a switch sets r back to its base."""
+        q0 = broadcast_to_batch(self.q0, q)
         if state.mode is None:
-            return like(self.r0, r), r, None
-        mode = per_sample(self.model.mode, u)
-        r0 = jnp.moveaxis(self.r0[mode], -1, 0)
-        return r0, jnp.where(mode == state.mode, r, r0), mode.astype(r.dtype)
-
-    def _adapts(self, mode: Values | None) -> Flags | None:
-        """Where the noise is adapted; None for everywhere."""
-        if mode is None or self.adapts_in is None:
-            return None
-        return sum((mode == m for m in self.adapts_in), jnp.zeros_like(mode, bool))
+            return q, r, q0, broadcast_to_batch(self.r0, r), Mode()
+        now = per_sample(self.model.mode, u)
+        r0 = jnp.moveaxis(self.r0[now], -1, 0)
+        r = jnp.where(now == state.mode, r, r0)
+        now = now.astype(r.dtype)
+        if self.adapts_in is None:
+            return q, r, q0, r0, Mode(now, now != state.mode)
+        adapts = sum((now == m for m in self.adapts_in), jnp.zeros_like(now, bool))
+        return jnp.where(adapts, q, q0), r, q0, r0, Mode(now, now != state.mode, adapts)
 
     def _Q(self, q: States) -> Covariances:
         Q = diagonal_matrix(q)
-        return Q if self.Q_off is None else Q + like(self.Q_off, q)
+        return Q if self.Q_off is None else Q + broadcast_to_batch(self.Q_off, q)
 
-    def _R(self, r: Measurements, arrived: Arrived) -> Innovations:
+    def _R(self, r: Measurements, arrived: Arrived) -> InnovationCov:
         R = diagonal_matrix(r)
-        return of_arrived(R if self.R_off is None else R + like(self.R_off, r), arrived)
-
-    def _attenuate(self, old, empirical, share, scale, base, moved):
-        """(1 - d) old + d empirical, scaled, within the bounds, where something was measured."""
-        new = old if share is None else (1.0 - share) * old + share * empirical
-        new = new if scale is None else new * scale
-        if new is old:
-            return old
-        low, high = self.bounds
-        within = jnp.clip(
-            new, jnp.maximum(low * base, self.floor), jnp.maximum(high * base, self.floor)
-        )
-        # What a rule leaves alone stays, even where it is below the floor
-        return jnp.where(moved & (new != old) & ~jnp.isnan(new), within, old)
-
-
-def _joined(d: Attenuation, q: States, r: Measurements, arrived: Arrived) -> Attenuations:
-    """d_k as one vector, zero where nothing is adapted: also where a policy overflowed."""
-
-    def said(share: jax.Array | None, base: jax.Array, heard: jax.Array) -> jax.Array:
-        if share is None:
-            return jnp.zeros_like(base)
-        return jnp.where(heard & ~jnp.isnan(share), share, 0.0)
-
-    return jnp.concatenate([said(d.q, q, jnp.any(arrived, axis=0)), said(d.r, r, arrived)])
+        R = R if self.R_off is None else R + broadcast_to_batch(self.R_off, r)
+        return mask_missing_channels(R, arrived)

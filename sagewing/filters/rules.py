@@ -1,205 +1,133 @@
-"""Attenuation rules: who chooses how fast the noise estimates forget.
+"""Rules: what noise a step uses, and what noise it remembers.
 
-A rule sees what a step knows (`Seen`) and its own memory, and decides (`Attenuation`). The
-recursion does the rest, the same for every rule.
+`AttenuationRule` is the paper's. A rule of your own has the same three methods (`protocols.Rule`)
+and may use the helpers here.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from sagewing.filters.kernels import SHUT, diagonal
-from sagewing.filters.recovery import PATIENCE
-from sagewing.shapes import (
-    Arrived,
-    Covariances,
-    Flags,
-    Gains,
-    Innovations,
-    Jacobians,
-    Measurements,
-    States,
+from sagewing.filters.guards import finite_derivative
+from sagewing.filters.kernels import diagonal, matvec
+from sagewing.filters.protocols import AttenuationPolicy, GainNoise
+from sagewing.filters.step import (
+    Attenuation,
+    Linearization,
+    RememberedNoise,
+    StepInfo,
+    StepNoise,
 )
+from sagewing.shapes import Attenuations, Covariances, Flags, Measurements, States
 
 
-class Around(NamedTuple):
-    """What a step knows besides: F, H, the diagonals of F P F^T and the predicted P, base noise.
+class Pending(NamedTuple):
+    """A decision between the two moments of a rule, with the r that will be remembered."""
 
-    `switched` is where the kind of measurement is another than before; None in a model with one.
-    `before` is the diagonal of P before the prediction, and `elsewhere` says for an estimate that
-    was off by so much how far off the prediction would be.
-    """
-
-    F: Covariances
-    H: Jacobians
-    FPF: States
-    P: States
-    q0: States
-    r0: Measurements
-    switched: Flags | None
-    before: States
-    elsewhere: Callable[[States], States]
-
-
-class Seen(NamedTuple):
-    """What a rule may look at: the innovation and the gain that the noise estimates so far give.
-
-    A channel that did not arrive has zero in `nu`, in `white` and in its column of `K`, and a unit
-    variance in `S`. `around` is None where a rule is asked outside of the recursion.
-    """
-
-    nu: Measurements
-    white: Measurements
-    S: Innovations
-    L: Innovations
-    K: Gains
-    q: States
+    d: Attenuation
     r: Measurements
-    arrived: Arrived
-    around: Around | None = None
+    memory: Any
+    trace: Any
 
 
-class Attenuation(NamedTuple):
-    """What a rule decides at one step; `None` leaves things as they are.
+class AttenuationRule(eqx.Module):
+    """Algorithm 1: empirical noise is blended into the remembered noise, by shares d_k.
 
-    `q` and `r` are the shares of the empirical estimates taken into the remembered ones, the d_k of
-    the paper. `scale_q` and `scale_r` multiply what is remembered; `inflate_r` multiplies the noise
-    used in this step's gain and is forgotten. By `bend` a curved f takes the prediction from where
-    F does: the step's P has bend bend^T besides.
+    `policy` chooses d_k. Adapted variances stay within `bounds` times their base and above `floor`.
+    With `gain_noise` "posterior" a step's gain uses the r that the same step has just estimated
+    (the text of the paper's Sage-Husa section), with "prior" the one before it (Algorithm 1).
     """
 
-    q: States | None = None
-    r: Measurements | None = None
-    scale_q: States | None = None
-    scale_r: Measurements | None = None
-    inflate_r: Measurements | None = None
-    bend: States | None = None
-
-    def where(self, heard: Flags) -> "Attenuation":
-        """This decision for the records in which the rule is heard; for the others, none."""
-
-        def kept(value: jax.Array | None, neutral: float) -> jax.Array | None:
-            return None if value is None else jnp.where(heard, value, neutral)
-
-        neutral = (0.0, 0.0, 1.0, 1.0, 1.0, 0.0)
-        return Attenuation(*(kept(*pair) for pair in zip(self, neutral, strict=True)))
-
-
-@runtime_checkable
-class Rule(Protocol):
-    """The interface of an attenuation rule."""
-
-    def init(self, q: States, r: Measurements) -> Any:
-        """The memory before the first step, for noise of these shapes."""
-        ...
-
-    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
-        """The decision, the memory after it, and what training wants to see of the step."""
-        ...
-
-
-class Frozen(eqx.Module):
-    """d = 0: the noise stays what the user said. The EKF."""
-
-    def init(self, q: States, r: Measurements) -> None:
-        """Nothing to remember."""
-        return None
-
-    def __call__(self, memory: None, seen: Seen) -> tuple[Attenuation, None, None]:
-        """Nothing to decide."""
-        return Attenuation(), None, None
-
-
-class Fading(eqx.Module):
-    """d = (1 - b) / (1 - b^(k+1)) for all channels, k = 1 at the first measurement. Sage-Husa."""
-
-    b: jax.Array
-
-    def init(self, q: States, r: Measurements) -> jax.Array:
-        """k, the number of measurements so far."""
-        return jnp.zeros_like(q[0])
-
-    def __call__(self, memory: jax.Array, seen: Seen) -> tuple[Attenuation, jax.Array, None]:
-        """One more measurement, if one came."""
-        k = memory + jnp.any(seen.arrived, axis=0)
-        d = (1.0 - self.b) / (1.0 - self.b ** (jnp.maximum(k, 1.0) + 1.0))
-        return Attenuation(q=d + jnp.zeros_like(seen.q), r=d + jnp.zeros_like(seen.r)), k, None
-
-
-class Learned(eqx.Module):
-    """d = policy(what is seen). The NDR-SHKF.
-
-    A policy has `init(q, r)` and `__call__(memory, seen)` like a rule.
-    """
-
-    policy: Any
+    policy: AttenuationPolicy
+    bounds: tuple[float, float] = eqx.field(static=True)
+    floor: float = eqx.field(static=True)
+    gain_noise: GainNoise = eqx.field(static=True)
 
     def init(self, q: States, r: Measurements) -> Any:
         """The policy's memory."""
         return self.policy.init(q, r)
 
-    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
-        """The policy's decision."""
-        return self.policy(memory, seen)
+    def before_gain(self, memory: Any, info: StepInfo) -> tuple[StepNoise, Pending]:
+        """The policy's decision, and r by it."""
+        linear = info.linear
+        assert linear is not None
+        d, memory, trace = self.policy(memory, info)
+        d = finite_derivative(d)
+        if linear.adapts is not None:  # what is for this step only applies in every mode
+            d = d.where(linear.adapts)._replace(inflate_r=d.inflate_r, curvature=d.curvature)
+        r_hat = empirical_r(info.nu, linear, d.curvature)
+        r = self._blend(info.r, r_hat, d.r, d.scale_r, linear.r0, info.arrived)
+        now = r if self.gain_noise == "posterior" else None
+        if d.inflate_r is not None:
+            now = (info.r if now is None else now) * d.inflate_r
+        return StepNoise(now, d.curvature), Pending(d, r, memory, trace)
+
+    def after_correction(
+        self, pending: Pending, info: StepInfo, correction: States, P: Covariances
+    ) -> tuple[RememberedNoise, Any]:
+        """q by the same decision."""
+        linear = info.linear
+        assert linear is not None
+        d, r, memory, trace = pending
+        q_hat = empirical_q(correction, P, linear, d.curvature)
+        arrived = jnp.any(info.arrived, axis=0)
+        q = self._blend(info.q, q_hat, d.q, d.scale_q, linear.q0, arrived)
+        if q is info.q and r is info.r:
+            return RememberedNoise(trace=trace), memory
+        return RememberedNoise(q, r, joined_shares(d, info), trace), memory
+
+    def _blend(
+        self,
+        old: jax.Array,
+        empirical: jax.Array,
+        share: jax.Array | None,
+        scale: jax.Array | None,
+        base: jax.Array,
+        moved: Flags,
+    ) -> jax.Array:
+        """(1 - d) old + d empirical, scaled, within the bounds, where something was measured."""
+        new = old if share is None else (1.0 - share) * old + share * empirical
+        new = new if scale is None else new * scale
+        if new is old:
+            return old
+        within = bounded(new, base, self.bounds, self.floor)
+        # What a policy leaves alone stays, even where it is below the floor
+        return jnp.where(moved & (new != old) & ~jnp.isnan(new), within, old)
 
 
-class Gated(eqx.Module):
-    """Another rule, behind a gate: no say for a channel that is off by more than `sigmas`.
-
-    Neither the state nor r hears it. A channel that stays off for more than `PATIENCE`
-    measurements is heard until it is back: the filter may be what is wrong.
-    """
-
-    rule: Any
-    sigmas: jax.Array
-
-    def init(self, q: States, r: Measurements) -> tuple[Measurements, Any]:
-        """For how many measurements each channel has been off, and the inner rule's memory."""
-        return jnp.zeros_like(r), self.rule.init(q, r)
-
-    def __call__(
-        self, memory: tuple[Measurements, Any], seen: Seen
-    ) -> tuple[Attenuation, Any, Any]:
-        """The noise of such a channel is as good as infinite in this step."""
-        count, inner = memory
-        d, inner, trace = self.rule(inner, seen)
-        off = seen.nu**2 > self.sigmas**2 * diagonal(seen.S)
-        count = jnp.where(seen.arrived, jnp.where(off, count + 1.0, 0.0), count)
-        shut = off & (count <= PATIENCE)
-        inflate = jnp.where(shut, SHUT, 1.0 if d.inflate_r is None else d.inflate_r)
-        share = None if d.r is None else jnp.where(shut, 0.0, d.r)
-        scale = None if d.scale_r is None else jnp.where(shut, 1.0, d.scale_r)
-        return d._replace(r=share, scale_r=scale, inflate_r=inflate), (count, inner), trace
-
-    @property
-    def policy(self) -> Any:
-        """The inner rule's."""
-        return self.rule.policy
+def empirical_r(
+    nu: Measurements, linear: Linearization, curvature: States | None = None
+) -> Measurements:
+    """diag(nu nu^T - H P H^T): the variances of the measurement noise that one innovation shows."""
+    r = nu**2 - diagonal(linear.HPH)
+    return r if curvature is None else r - matvec(linear.H, curvature) ** 2
 
 
-class Spread(eqx.Module):
-    """Another rule, in a filter that predicts `steps` times from one measurement to the next.
+def empirical_q(
+    correction: States, P: Covariances, linear: Linearization, curvature: States | None = None
+) -> States:
+    """diag(dx dx^T + P - F P F^T): the variances of the process noise that one correction shows."""
+    q = correction**2 + diagonal(P) - diagonal(linear.FPF)
+    return q if curvature is None else q - curvature**2
 
-    What a correction says of q is the doing of all those steps, and so is only that part of it
-    that of one: q takes d / steps of it. What it says of r is that of one measurement, as ever.
-    """
 
-    rule: Any
-    steps: jax.Array
+def bounded(
+    variances: jax.Array, base: jax.Array, bounds: tuple[float, float], floor: float
+) -> jax.Array:
+    """Variances within `bounds` times their base, and not below the floor."""
+    low, high = bounds
+    return jnp.clip(variances, jnp.maximum(low * base, floor), jnp.maximum(high * base, floor))
 
-    def init(self, q: States, r: Measurements) -> Any:
-        """The inner rule's memory."""
-        return self.rule.init(q, r)
 
-    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
-        """The inner rule's decision, with less for q."""
-        d, memory, trace = self.rule(memory, seen)
-        return d._replace(q=None if d.q is None else d.q / self.steps), memory, trace
+def joined_shares(d: Attenuation, info: StepInfo) -> Attenuations:
+    """[d_q, d_r], zero where nothing is adapted: also where a policy overflowed."""
 
-    @property
-    def policy(self) -> Any:
-        """The inner rule's."""
-        return self.rule.policy
+    def shares(share: jax.Array | None, base: jax.Array, arrived: jax.Array) -> jax.Array:
+        if share is None:
+            return jnp.zeros_like(base)
+        return jnp.where(arrived & ~jnp.isnan(share), share, 0.0)
+
+    any_arrived = jnp.any(info.arrived, axis=0)
+    return jnp.concatenate([shares(d.q, info.q, any_arrived), shares(d.r, info.r, info.arrived)])

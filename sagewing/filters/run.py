@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,9 @@ from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.loop import Save, estimate_of, fill_nominal_noise, scan
 from sagewing.filters.parts import Rest, separated, together
-from sagewing.filters.recursion import Estimate
+from sagewing.filters.protocols import Filter
 from sagewing.shapes import Numbers
 
 # A filter keeps the programs of so many sizes of records, those used last: each takes 10 MB.
@@ -40,29 +41,74 @@ class Result(NamedTuple):
     state: Any
 
 
+class Saved(NamedTuple):
+    """What `save` kept of every step, batch (if any) and time first, and the state at the end."""
+
+    values: Any
+    state: Any
+
+
+@overload
 def run(
-    filt: Any,
+    filt: Filter,
     x0: Numbers,
     P0: Numbers,
     z: Numbers,
     u: Numbers | None = None,
     dt: Numbers = 0.01,
     mask: Numbers | None = None,
-) -> Result:
+    *,
+    save: None = None,
+    extra: Any = None,
+) -> Result: ...
+
+
+@overload
+def run(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
+    *,
+    save: Save,
+    extra: Any = None,
+) -> Saved: ...
+
+
+def run(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
+    *,
+    save: Save | None = None,
+    extra: Any = None,
+) -> Result | Saved:
     """Filter one record z [T, n_z], or a batch of them [B, T, n_z] in one compiled program.
 
     `x0`, `P0`, `u` and `dt` may be shared by the batch or have one entry for each record. A channel
     is absent where `mask` is False or z is not finite; a step without any is a prediction.
 
+    With `save` a function of your own says what is kept of a step: `save(step, extra)` gets the
+    `Step`, and the step's part of the arrays `extra` ([T, ...] or [B, T, ...], such as a truth). A
+    batch is the last axis of what it gets and returns. Each new function is compiled anew.
+
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
+    checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
-    return _result(filt, state, record)
+    return _run(filt, state, record, save, extra)
 
 
 def run_from(
-    filt: Any,
+    filt: Filter,
     state: Any,
     z: Numbers,
     u: Numbers | None = None,
@@ -70,46 +116,71 @@ def run_from(
     mask: Numbers | None = None,
 ) -> Result:
     """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
+    checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     checks.state_fits(filt, state, record.batch)
-    return _result(filt, state, record)
+    return _run(filt, state, record, None, None)
 
 
-def _result(filt: Any, state: Any, record: checks.Record) -> Result:
+@overload
+def _run(filt: Filter, state: Any, record: checks.Record, save: None, extra: Any) -> Result: ...
+
+
+@overload
+def _run(
+    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
+) -> Result | Saved: ...
+
+
+def _run(
+    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
+) -> Result | Saved:
+    extra = jax.tree.map(jnp.asarray, extra)
+    for a in jax.tree.leaves(extra):
+        if a.shape[: len(record.batch) + 1] != record.z.shape[:-1]:
+            raise InputError(
+                f"extra must have one entry for each step of z, shape {record.z.shape[:-1]} first; "
+                f"got {a.shape}."
+            )
     try:
-        state, estimates = _program(filt, record)(state, record)
+        state, values = _program(filt, record, save, extra)(state, record, extra)
     except InputError as error:  # without the notes on tracing that JAX adds to it
         raise InputError(str(error)) from None
-    return Result(*estimates[:-1], state=state)
+    return Saved(values, state) if save is not None else Result(**values._asdict(), state=state)
 
 
-def _program(filt: Any, record: checks.Record) -> Callable[..., tuple[Any, Any]]:
+def _program(
+    filt: Filter, record: checks.Record, save: Save | None, extra: Any
+) -> Callable[..., tuple[Any, Any]]:
     """What runs a record of this size through the filter."""
     arrays, rest = separated(filt)
     shapes = tuple(None if a is None else a.shape for a in record)
+    shapes += tuple(a.shape for a in jax.tree.leaves(extra))
     try:
-        made = _programs(rest)(shapes)
+        made = _programs(rest, save)(shapes)
     except (TypeError, ValueError):  # a field that cannot be compared: a program for every call
-        made = _programs.__wrapped__(rest)(shapes)
+        made = _programs.__wrapped__(rest, save)(shapes)
     return partial(made, arrays)
 
 
 @lru_cache(maxsize=64)
-def _programs(rest: Rest) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
+def _programs(rest: Rest, save: Save | None) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
     """The programs of all filters that differ in their numbers only, by the sizes of a record."""
 
     @lru_cache(maxsize=SIZES)
     def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:
         @jax.jit
-        def compiled(arrays: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
-            return _scan(together(arrays, rest), state, record)
+        def compiled(arrays: Any, state: Any, record: checks.Record, extra: Any) -> tuple[Any, Any]:
+            return _whole_record(together(arrays, rest), state, record, save, extra)
 
         return compiled
 
     return of_size
 
 
-def _scan(filt: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
+def _whole_record(
+    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
+) -> tuple[Any, Any]:
     z, u, dt, mask = record
     *batch, T, _ = z.shape
     arrived = jnp.isfinite(z) if mask is None else jnp.isfinite(z) & mask
@@ -118,32 +189,12 @@ def _scan(filt: Any, state: Any, record: checks.Record) -> tuple[Any, Any]:
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
     checks.model_shapes(filt.model, filt.n_x, filt.n_z, one_u, jax.ShapeDtypeStruct((), dt.dtype))
+    given = (z, u, arrived, extra)
     if batch:  # from here on it is the last axis
-        z, u, arrived = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), (z, u, arrived))
+        given = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), given)
+    z, u, arrived, extra = given
     dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
-    state, estimates = scan(filt, state, z, u, dt, arrived)
-    estimates = estimates._replace(trace=None)  # that is training's
+    state, values = scan(filt, state, z, u, dt, arrived, save or estimate_of, extra)
     if batch:
-        estimates = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), estimates)
-    return state, complete(filt, estimates, (*batch, T))
-
-
-def complete(filt: Any, estimates: Estimate, leading: tuple[int, ...]) -> Estimate:
-    """The base noise, and no attenuation, where the filter says nothing of them."""
-    silent = {"q": filt.q0, "r": filt.r0, "d": jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype)}
-    return estimates._replace(
-        **{
-            name: jnp.broadcast_to(base, (*leading, base.size))
-            for name, base in silent.items()
-            if getattr(estimates, name) is None
-        }
-    )
-
-
-def scan(filt: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> tuple[Any, Any]:
-    """The steps of a record, time first and batch last: what `run` compiles, training derives."""
-
-    def step(state: Any, inputs: Any) -> tuple[Any, Any]:
-        return filt.step(state, *inputs)
-
-    return jax.lax.scan(step, state, (z, u, dt, arrived))
+        values = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), values)
+    return state, values if save is not None else fill_nominal_noise(filt, values, (*batch, T))

@@ -9,23 +9,23 @@ import jax.numpy as jnp
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.equations import (
+    broadcast_to_batch,
+    correct,
+    likelihood,
+    linearize_measurement,
+    mask_missing_channels,
+    predict,
+)
 from sagewing.filters.kernels import diagonal, diagonal_matrix, gain, matvec, propagate, whiten
 from sagewing.filters.nominal import NominalNoise
 from sagewing.filters.recovery import Recovery, Verdict, begin
-from sagewing.filters.recursion import (
-    Estimate,
-    consistency,
-    correct,
-    innovate,
-    like,
-    of_arrived,
-    predict,
-)
+from sagewing.filters.step import Step
 from sagewing.models import Model
 from sagewing.shapes import (
     Arrived,
     Covariances,
-    Innovations,
+    InnovationCov,
     Inputs,
     Measurements,
     Numbers,
@@ -41,7 +41,7 @@ class VBState(NamedTuple):
     x: States
     P: Covariances
     u: Values
-    U: Innovations
+    U: InnovationCov
     recovery: Recovery
 
 
@@ -55,26 +55,26 @@ class VariationalFilter(NominalNoise):
     def init(self, x0: States, P0: Covariances) -> VBState:
         """The prior of R has its mean at R0."""
         u = jnp.full_like(x0[0], self.tau + self.n_z + 1.0)
-        recovery = begin(x0, P0, like(self.r0, x0))
-        return VBState(x0, P0, u, self.tau * like(self.R, x0), recovery)
+        recovery = begin(x0, P0, broadcast_to_batch(self.r0, x0))
+        return VBState(x0, P0, u, self.tau * broadcast_to_batch(self.R, x0), recovery)
 
     def plain_step(
         self, state: VBState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[VBState, Estimate, Verdict]:
+    ) -> tuple[VBState, Step, Verdict]:
         """One prediction, and a correction in which x, P and R settle together."""
         n_z, tau = self.n_z, self.tau
-        x_pred, _, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
-        P_pred = FPF + like(self.Q, x_pred)
+        x_pred, F, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
+        P_pred = FPF + broadcast_to_batch(self.Q, x_pred)
 
         # R as it was, less certain than it was
         R_old = state.U / (state.u - n_z - 1.0)
         dof = self.rho * (state.u - n_z - 1.0) + n_z + 1.0
         U = self.rho * state.U
-        nu, H = innovate(self.model, x_pred, z, u, arrived)
-        first = gain(P_pred, H, of_arrived(R_old, arrived), nu)
+        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        first = gain(P_pred, H, mask_missing_channels(R_old, arrived), innovation)
         used = arrived & first.kept
         both = used[:, None] & used[None]
-        nu, H = jnp.where(used, nu, 0.0), jnp.where(used[:, None], H, 0.0)
+        nu, H = jnp.where(used, innovation, 0.0), jnp.where(used[:, None], H, 0.0)
         white = whiten(first.L, nu)
         # A missing channel's share of B leaves its variance as it was. Its covariances with others
         # fade: kept beside new ones of these, they would leave B without a positive root.
@@ -87,7 +87,7 @@ class VariationalFilter(NominalNoise):
             A = P + (x - x_pred)[:, None] * (x - x_pred)[None]
             R = (U + B) / (dof - n_z)
             P_prior = (tau * P_pred + A) / (tau + 1.0)
-            found = gain(P_prior, H, of_arrived(R, used))
+            found = gain(P_prior, H, mask_missing_channels(R, used))
             x = x_pred + matvec(found.K, nu)
             return (x, found.P, U + B, kept & found.kept), None
 
@@ -101,10 +101,12 @@ class VariationalFilter(NominalNoise):
         verdict = Verdict(arrived, kept, predicted & refined & corrected)
         recovery = state.recovery.after_step(dt)
         state = VBState(x, P, dof, U, recovery)
-        nis, loglik = consistency(white, first.L, used)
+        nis, loglik = likelihood(white, first.L, used)
         r = diagonal(U) / (dof - n_z - 1.0)
-        counts = (verdict.ok, recovery.restarts)
-        return state, Estimate(x, P, None, r, None, nis, loglik, *counts, trace=None), verdict
+        step = Step(x, P, nis, loglik, verdict.ok, recovery.restarts, r=r)
+        step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
+        step = step._replace(innovation=innovation, nu=nu, S=first.S, K=first.K)
+        return state, step, verdict
 
 
 def VBAKF(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 
 from sagewing.filters import checks
-from sagewing.filters.recursion import GainNoise
+from sagewing.filters.protocols import GainNoise
 from sagewing.policy.noise import Noise
 from sagewing.policy.storage import Stored, number, numbers
 

@@ -15,7 +15,7 @@ from sagewing.codegen.program import Field
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters.parts import Rest, separated, together
-from sagewing.filters.recursion import Estimate
+from sagewing.filters.step import Estimate
 from sagewing.runtime.cache import FLAGS, library
 
 
@@ -141,4 +141,4 @@ class Record:
     def estimate(self) -> Estimate:
         """All that the last step said."""
         said: dict[str, Any] = {name: view.copy() for name, view in self._said.items()}
-        return Estimate(**said | {"ok": said["ok"] != 0}, trace=None)
+        return Estimate(**said | {"ok": said["ok"] != 0})

@@ -16,9 +16,9 @@ from numpy import ndarray
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.parts import Rest, separated, together
-from sagewing.filters.recursion import Estimate
-from sagewing.filters.run import complete
+from sagewing.filters.step import Estimate
 from sagewing.processes import check_not_forked
 from sagewing.runtime.compiled import Record, compiled
 from sagewing.shapes import Numbers, real_dtype
@@ -45,6 +45,7 @@ class Online:
     def __init__(self, filt: Any, x0: Numbers, P0: Numbers, backend: Backend = "auto"):
         if backend not in ("auto", "c", "jax"):
             raise InputError(f'backend must be "auto", "c" or "jax"; got {backend!r}.')
+        checks.is_filter(filt)
         self._filt, self._backend, self._real = filt, backend, real_dtype()
         self._nothing = np.full(filt.n_z, np.nan, self._real)
         self._shape = self._nothing.shape
@@ -186,8 +187,8 @@ def _jitted(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
         filt = together(arrays, rest)
         checks.model_shapes(filt.model, filt.n_x, filt.n_z, u, dt)
-        state, estimate = filt.step(state, z, u, dt, arrived)
-        return state, complete(filt, estimate._replace(trace=None), ())
+        state, step = filt.step(state, z, u, dt, arrived)
+        return state, fill_nominal_noise(filt, step.estimate, ())
 
     return step
 

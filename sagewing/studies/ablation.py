@@ -199,5 +199,5 @@ def evaluate(
         part = slice(first, first + CHUNK)
         records = episodes_of(keys[part], system, reading, steps)
         for i, filt in enumerate(filts):
-            found[i, part] = armse(np.asarray(score(filt, records)[0]).T)
+            found[i, part] = armse(np.asarray(score(filt, records).rmse))
     return found

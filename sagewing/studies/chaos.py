@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
-from sagewing.filters import EKF, VBAKF, OracleEKF, SageHusa
+from sagewing.filters import EKF, VBAKF, Filter, OracleEKF, SageHusa, Step, run
 from sagewing.filters.kernels import cholesky, whiten
 from sagewing.metrics.errors import crmse, diverged, summary
 from sagewing.problems.chaos import (
@@ -161,7 +160,7 @@ def compare_built(
             filt = oracle(system, protocol, records) if filt is None else filt
             began = time.perf_counter()
             done = jax.block_until_ready(score(filt, records))
-            seconds[name].append((time.perf_counter() - began) / done[0].size)
+            seconds[name].append((time.perf_counter() - began) / done.rmse.size)
             parts[name].append(jax.tree.map(np.asarray, done))
             report(name)
     scores, rows = {}, []
@@ -169,9 +168,9 @@ def compare_built(
     for name in filts:
         rmse, nees, x, d = zip(*parts.pop(name), strict=True)
         found = Scores(
-            np.concatenate(rmse, axis=1).T,
-            np.concatenate(nees, axis=1).T,
-            Kept(np.moveaxis(x[0], -1, 0), None if d[0] is None else np.moveaxis(d[0], -1, 0)),
+            np.concatenate(rmse),
+            np.concatenate(nees),
+            Kept(x[0], d[0]),
             1e6 * min(seconds[name][1:], default=math.nan),  # the first compiles
         )
         scores[name] = found
@@ -205,24 +204,25 @@ def _lost(truth: Float[Array, "B T n_x"]) -> Array:
     return ~jnp.all(jnp.sqrt(jnp.mean(truth**2, axis=-1)) <= RUNAWAY, axis=-1)
 
 
-@eqx.filter_jit
-def score(filt: Any, records: Episodes) -> tuple[Any, Any, Any, Any]:
-    """RMSE_k and NEES_k of every record, scored as the filter goes; x and d of the first few."""
-    runs, _, n_x = records.truth.shape
-    z, truth = (jnp.moveaxis(a, 0, -1) for a in (records.z, records.truth))
-    P0 = jnp.broadcast_to(records.P0[..., None], (n_x, n_x, runs))
-    arrived, dt = jnp.ones(z.shape[1:], bool), jnp.asarray(DT, z.dtype)
+class StepScores(NamedTuple):
+    """Of every record and step RMSE_k and NEES_k, of the first few records also x and d."""
 
-    def step(state: Any, seen: Any) -> tuple[Any, Any]:
-        z, truth = seen
-        state, said = filt.step(state, z, None, dt, arrived)
-        error = said.x - truth
-        rmse = jnp.sqrt(jnp.mean(error**2, axis=0))
-        nees = sum(whiten(cholesky(said.P), error) ** 2, jnp.zeros_like(rmse))
-        return state, (rmse, nees, *jax.tree.map(_first, (said.x, said.d)))
-
-    return jax.lax.scan(step, filt.init(records.x0.T, P0), (z, truth))[1]
+    rmse: Float[Array, "B T"]
+    nees: Float[Array, "B T"]
+    x: Float[Array, "kept T n_x"]
+    d: Float[Array, "kept T n_d"] | None
 
 
-def _first(a: Float[Array, "n B"]) -> Float[Array, "n kept"]:
-    return a[:, :KEPT]
+def score(filt: Filter, records: Episodes) -> StepScores:
+    """The errors of every record, computed as the filter goes."""
+    return run(
+        filt, records.x0, records.P0, records.z, dt=DT, save=_scores, extra=records.truth
+    ).values
+
+
+def _scores(step: Step, truth: Float[Array, "n_x B"]) -> StepScores:
+    error = step.x - truth
+    rmse = jnp.sqrt(jnp.mean(error**2, axis=0))
+    nees = sum(whiten(cholesky(step.P), error) ** 2, jnp.zeros_like(rmse))
+    d = None if step.d is None else step.d[:, :KEPT]
+    return StepScores(rmse, nees, step.x[:, :KEPT], d)

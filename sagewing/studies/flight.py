@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
-from sagewing.filters import EKF, NDRSageHusa, SageHusa
+from sagewing.filters import EKF, Filter, NDRSageHusa, SageHusa, Step, run
 from sagewing.logs import Flight
 from sagewing.metrics.errors import attitude_error, rms
 from sagewing.metrics.pose import nees, pose_covariance, pose_std
@@ -19,7 +19,6 @@ from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
 from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import rotation_matrix
 from sagewing.problems.flight.records import IMU, POSE, Record, WithoutPose, record, rows_of
-from sagewing.shapes import real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.flight import LEARNERS, P0, Q0, R0, SHARED, estimator
 
@@ -179,30 +178,19 @@ def compare(
     return Comparison(scenario, list(flights), seeds, dt, records, length, windows, estimates, rows)
 
 
-@eqx.filter_jit
-def estimate(filt: Any, records: Record, dt: float) -> Estimates:
+def estimate(filt: Filter, records: Record, dt: float) -> Estimates:
     """The filter over all records at once."""
-    runs, steps, _ = records.z.shape
-    z, position, quaternion = (
-        jnp.moveaxis(a, 0, -1) for a in (records.z, records.position, records.quaternion)
-    )
-    u = jnp.moveaxis(jnp.nan_to_num(records.u), 0, -1)
-    P = jnp.broadcast_to(jnp.asarray(P0, real_dtype())[..., None], (*P0.shape, runs))
-    arrived = jnp.isfinite(z)
-    z = jnp.where(arrived, z, 0.0)
+    z, u = records.z, jnp.nan_to_num(records.u)
+    extra = (records.position, records.quaternion, jnp.isfinite(z))
+    return Estimates(*run(filt, records.x0, P0, z, u, dt, save=_kept, extra=extra).values)
 
-    def step(state: Any, seen: Any) -> tuple[Any, Any]:
-        z, u, arrived, position, quaternion = seen
-        state, said = filt.step(state, z, u, jnp.asarray(dt, z.dtype), arrived)
-        S = pose_covariance(said.x, said.P)
-        error = nees(said.x, S, position, quaternion)
-        nis = jnp.where(jnp.any(arrived, axis=0), said.nis, jnp.nan)
-        return state, (said.x, error, said.q, said.r, said.d, pose_std(S), nis)
 
-    _, made = jax.lax.scan(
-        step, filt.init(records.x0.T, P), (z, u, arrived, position, quaternion), length=steps
-    )
-    return Estimates(*jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), made))
+def _kept(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, ...]:
+    position, quaternion, arrived = extra
+    S = pose_covariance(step.x, step.P)
+    error = nees(step.x, S, position, quaternion)
+    nis = jnp.where(jnp.any(arrived, axis=0), step.nis, jnp.nan)
+    return step.x, error, step.q, step.r, step.d, pose_std(S), nis
 
 
 def score(made: Estimates, records: Record, i: int, steps: int, window: slice) -> dict[str, float]:

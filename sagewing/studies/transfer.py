@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.filters import NDRSageHusa
-from sagewing.filters.recursion import GainNoise
+from sagewing.filters.protocols import GainNoise
 from sagewing.logs import Flight
 from sagewing.policy import Architecture, Embedded, Policy, Tiled
 from sagewing.problems.chaos import Q_BASE, R_BASE, SYSTEMS, Protocol

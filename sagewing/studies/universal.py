@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.filters import EKF, VBAKF, NDRSageHusa, OracleEKF, SageHusa
+from sagewing.filters import EKF, VBAKF, Filter, NDRSageHusa, OracleEKF, SageHusa, Step, run
+from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.kernels import diagonal, diagonal_matrix
-from sagewing.filters.oracle import OracleState
-from sagewing.filters.recursion import like
+from sagewing.filters.loop import scan
 from sagewing.problems import chaos
 from sagewing.problems.unseen.systems import CASES, UNSEEN, Case, Episodes, Unseen, episodes
 from sagewing.studies.chaos import RUNAWAY
@@ -180,24 +180,21 @@ class _Constant(NamedTuple):
 
 
 def _squares(
-    system: Unseen, filt: Any, drawn: Episodes, variance: Array | None = None
+    system: Unseen, filt: Filter, drawn: Episodes, variance: Array | None = None
 ) -> tuple[Array, Array]:
     """A filter's variances at every step and its mean squared error, in variances of the oracle."""
-    P0 = diagonal_matrix(like(jnp.asarray(np.asarray(system.P0), drawn.x0.dtype), drawn.x0))
-    dt = jnp.asarray(system.dt, drawn.x0.dtype)
-
-    def step(state: Any, given: Any) -> tuple[Any, Any]:
-        z, arrived, truth = given
-        state, said = filt.step(state, z, None, dt, arrived)
-        if isinstance(state, OracleState) and filt.q.shape[0] == 1:
-            state = state._replace(k=jnp.asarray(0))
-        return state, ((said.x - truth) ** 2, diagonal(said.P))
-
-    given = (drawn.z, drawn.arrived, drawn.truth)
-    _, (squares, own) = jax.lax.scan(step, filt.init(drawn.x0, P0), given)
+    x0, z = drawn.x0, drawn.z
+    P0 = diagonal_matrix(broadcast_to_batch(jnp.asarray(np.asarray(system.P0), x0.dtype), x0))
+    dt = jnp.full(len(z), system.dt, x0.dtype)
+    start = filt.init(x0, P0)
+    _, (squares, own) = scan(filt, start, z, None, dt, drawn.arrived, _square, drawn.truth)
     unit = own if variance is None else variance
     squares = jnp.minimum(jnp.nan_to_num(squares / unit, nan=LARGEST), LARGEST)
     return own, jnp.mean(squares, axis=(0, 1))
+
+
+def _square(step: Step, truth: Array) -> tuple[Array, Array]:
+    return (step.x - truth) ** 2, diagonal(step.P)
 
 
 @cache
@@ -309,31 +306,27 @@ def drift(policies: Sequence[Any], *, seed: int = 0, runs: int = 200) -> Drift:
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), runs)
     records = chaos.episodes_of(keys, system, protocol, LATE[1])
     model = system.model(protocol)
-    z, truth, q, r = (
-        jnp.moveaxis(a, 0, -1) for a in (records.z, records.truth, records.q, records.r)
-    )
+    q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
     stays = np.asarray(jnp.all(jnp.abs(records.truth) < RUNAWAY, axis=(1, 2)))
-    P0 = jnp.broadcast_to(records.P0[..., None], (*records.P0.shape, runs))
 
-    @eqx.filter_jit
-    def squares(filt: Any) -> Array:
-        def step(state: Any, given: Any) -> tuple[Any, Array]:
-            z, truth = given
-            arrived = jnp.ones(z.shape, bool)
-            state, said = filt.step(state, z, None, jnp.asarray(chaos.DT, z.dtype), arrived)
-            return state, jnp.mean((said.x - truth) ** 2, axis=0)
+    def squares(filt: Filter) -> np.ndarray:
+        given = (filt, records.x0, records.P0, records.z)
+        saved = run(*given, dt=chaos.DT, save=_mean_square, extra=records.truth)
+        return np.asarray(saved.values, np.float64).T[:, stays]
 
-        return jax.lax.scan(step, filt.init(records.x0.T, P0), (z, truth))[1]
-
-    oracle = np.asarray(squares(OracleEKF(model, q, r)), np.float64)[:, stays]
+    oracle = squares(OracleEKF(model, q, r))
     found = []
     for policy in policies:
         filt = NDRSageHusa(model, chaos.Q_BASE, chaos.R_BASE, policy)
-        made = np.asarray(squares(filt), np.float64)[:, stays]
+        made = squares(filt)
         first, early, late = (_over(made, oracle, *steps) for steps in ((0, 600), EARLY, LATE))
         found.append((first, early, late))
     first, early, late = (geometric(values) for values in zip(*found, strict=True))
     return Drift(first, early, late, found, int(stays.sum()))
+
+
+def _mean_square(step: Step, truth: Array) -> Array:
+    return jnp.mean((step.x - truth) ** 2, axis=0)
 
 
 def _over(made: np.ndarray, oracle: np.ndarray, first: int, last: int) -> float:

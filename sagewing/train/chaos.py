@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from sagewing.filters import EKF, ENNAKF, LEKF, KalmanNet, NDRSageHusa
-from sagewing.filters.recursion import GainNoise
+from sagewing.filters.protocols import GainNoise
 from sagewing.policy import Architecture, Network, Noise, Policy, Universal
 from sagewing.policy.network import HIDDEN, Purpose
 from sagewing.policy.storage import Stored

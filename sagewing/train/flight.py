@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa
-from sagewing.filters.recursion import GainNoise
+from sagewing.filters.protocols import GainNoise
 from sagewing.logs import Flight
 from sagewing.models import (
     QDRONE,

@@ -6,9 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from sagewing.filters import scan
-from sagewing.filters.recursion import Estimate
+from sagewing.filters.attenuation import innermost
+from sagewing.filters.loop import scan
+from sagewing.filters.protocols import Filter
+from sagewing.filters.recursion import AdaptiveFilter
+from sagewing.filters.rules import AttenuationRule
+from sagewing.filters.step import Step
 from sagewing.models.quadrotor import Q, R
+from sagewing.policy.ndr.policy import Policy
 from sagewing.problems.flight.records import Record
 from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Values
 
@@ -19,7 +24,7 @@ WindowLoss = Literal["squared", "root"]
 
 
 def state_loss(
-    filt: Any,
+    filt: Filter,
     x0: Float[Array, "B n_x"],
     P0: Numbers,
     z: Float[Array, "B T n_z"],
@@ -37,7 +42,7 @@ def state_loss(
     are left out of the mean. For the universal policy `noise` may be the true q and r: the second
     term is then how far its own are from them.
     """
-    made = _estimates(filt, x0, P0, z, u, dt)
+    made = _steps(filt, x0, P0, z, u, dt)
     squared = jnp.sum((made.x - jnp.moveaxis(truth, 0, -1)) ** 2, axis=1)
     if largest is None:
         error = jnp.mean(squared)
@@ -53,7 +58,7 @@ def state_loss(
 
 
 def noise_distance(
-    said: Estimate,
+    said: Step,
     q: States,
     r: Measurements,
     states: Bool[Array, "n_x *batch"],
@@ -72,7 +77,7 @@ def noise_distance(
 
 
 def pose_loss(
-    filt: Any,
+    filt: Filter,
     records: Record,
     P0: Numbers,
     dt: float | Scalar,
@@ -85,7 +90,7 @@ def pose_loss(
     `records` have a leading batch axis. A window counts by its mean ("squared", as in the paper),
     or by the root of it: otherwise the windows with the most noise decide alone.
     """
-    made = _estimates(filt, records.x0, P0, records.z, records.u, dt)
+    made = _steps(filt, records.x0, P0, records.z, records.u, dt)
     error = jnp.abs(made.x[:, R] - jnp.moveaxis(records.position, 0, -1))
     huber = jnp.where(error < HUBER, 0.5 * error**2, HUBER * (error - 0.5 * HUBER))
     cosine = jnp.abs(jnp.sum(made.x[:, Q] * jnp.moveaxis(records.quaternion, 0, -1), axis=1))
@@ -94,22 +99,34 @@ def pose_loss(
     return jnp.mean(losses) + _reconstruction(filt, made, aux_weight)
 
 
-def _estimates(filt: Any, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Estimate:
-    """The filter over a batch [B, T, ...]; time first and batch last."""
+def _steps(filt: Filter, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Step:
+    """What losses need of a filter's steps over a batch [B, T, ...]; time first and batch last."""
     runs, steps, _ = z.shape
     arrived = jnp.isfinite(z)
     z, arrived = (jnp.moveaxis(a, 0, -1) for a in (jnp.where(arrived, z, 0.0), arrived))
     u = None if u is None else jnp.moveaxis(u, 0, -1)
     P = jnp.asarray(P0, z.dtype)
     start = filt.init(x0.T, jnp.broadcast_to(P[..., None], (*P.shape, runs)))
-    return scan(filt, start, z, u, jnp.full(steps, dt, z.dtype), arrived)[1]
+    return scan(filt, start, z, u, jnp.full(steps, dt, z.dtype), arrived, _estimate_and_trace)[1]
 
 
-def _reconstruction(filt: Any, made: Estimate, weight: float) -> Scalar | float:
+def _estimate_and_trace(step: Step, extra: None) -> Step:
+    estimate = step.estimate._asdict()
+    return Step(**estimate, trace=step.trace)
+
+
+def _reconstruction(filt: Filter, made: Step, weight: float) -> Scalar | float:
     """The weighted error of the policy's decoder, where there is one."""
-    policy: Any = getattr(getattr(filt, "rule", None), "policy", None)
-    if weight == 0.0 or not hasattr(policy, "reconstruct"):
+    policy = _policy_of(filt)
+    if weight == 0.0 or not isinstance(policy, Policy):
         return 0.0
     y, c = made.trace
     y_hat = policy.reconstruct(c)
     return weight * jnp.mean(jnp.sum((y - y_hat) ** 2, axis=1))
+
+
+def _policy_of(filt: Filter) -> Any:
+    """The policy that chooses a filter's d, or None."""
+    if isinstance(filt, AdaptiveFilter) and isinstance(filt.rule, AttenuationRule):
+        return innermost(filt.rule.policy)
+    return None

@@ -12,15 +12,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.filters import EKF, NDRSageHusa, OracleEKF
-from sagewing.filters.guards import hold
+from sagewing.filters import EKF, Filter, NDRSageHusa, OracleEKF, Step
+from sagewing.filters.guards import prevent_fusion
 from sagewing.filters.kernels import diagonal, diagonal_matrix
+from sagewing.filters.loop import scan
 from sagewing.filters.oracle import OracleState
 from sagewing.policy import Universal
 from sagewing.problems.family import draw as family
 from sagewing.problems.family.draw import Drawn
 from sagewing.problems.family.model import N_X, N_Z, FamilyModel
-from sagewing.shapes import Scalar
+from sagewing.shapes import Scalar, States
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import noise_distance
 
@@ -31,6 +32,7 @@ SMALLEST = 1e-3  # variances: a smaller error is none
 LARGEST = 1e8  # variances: a larger error is no worse
 # Held-out episodes are drawn from keys that no training sees.
 HELD_OUT = 1_000_000_007
+BLOCK = 100  # steps whose truth is in memory at once
 
 
 # At these shares of the epochs the learning rate falls.
@@ -146,7 +148,7 @@ def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scal
     still = jax.lax.stop_gradient(policy)
 
     def before(k: Array, running: Running) -> Running:
-        return advance(drawn, still, running, k, k_noise)[0]
+        return advance(drawn, still, running, k, 1, k_noise)[0]
 
     running = jax.lax.stop_gradient(jax.lax.fori_loop(0, wait, before, running))
     running, errors = window(drawn, policy, running, wait, setup.steps, k_noise)
@@ -178,47 +180,59 @@ def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
 
 
 def advance(
-    drawn: Drawn, policy: Universal, running: Running, k: Array, key: PRNGKeyArray
-) -> tuple[Running, Errors]:
-    """One step of the truth and of every filter, and their squared errors."""
-    now = family.step(drawn, running.truth, k, key)
-    x, z, q, r = hold((now.x, now.z, now.q, now.r))
-    now = now._replace(x=x, z=z, q=q, r=r)
-    given = (now.z, drawn.u, jnp.ones((), now.z.dtype), now.arrived)
-    learned, ekf = _filters(policy)
+    drawn: Drawn, policy: Universal, running: Running, first: Array, steps: int, key: PRNGKeyArray
+) -> tuple[Running, Errors, Array]:
+    """So many steps of the truth and of every filter from step `first` on.
+
+    With the filters' squared errors at every step, and where the truth had not run away.
+    """
+
+    def move(truth: States, k: Array) -> tuple[States, Any]:
+        now = family.step(drawn, truth, k, key)
+        x, z, q, r = prevent_fusion((now.x, now.z, now.q, now.r))
+        return x, now._replace(x=x, z=z, q=q, r=r)
+
+    unroll = steps == 1  # one step needs no loop
+    truth, now = jax.lax.scan(move, running.truth, first + jnp.arange(steps), unroll=unroll)
+    u = jnp.broadcast_to(drawn.u, (steps, *drawn.u.shape))
     q = jnp.where(drawn.states, now.q, 1.0)
-    oracle = OracleEKF(FamilyModel(), q[None], now.r[None])
-    s_learned, by_learned = learned.step(running.universal, *given)
-    s_ekf, by_ekf = ekf.step(running.ekf, *given)
-    s_oracle, by_oracle = oracle.step(running.oracle, *given)
-    variance = diagonal(by_oracle.P)
+    given = (now.z, u, jnp.ones(steps, now.z.dtype), now.arrived)
+    oracle = OracleEKF(FamilyModel(), q, now.r)
+    begun = running.oracle._replace(k=jnp.asarray(0))
+    s_oracle, (by_oracle, variance) = scan(oracle, begun, *given, _x_and_variance, unroll=unroll)
 
     def squared(x: Array) -> Array:
         terms = jnp.where(drawn.states, (x - now.x) ** 2 / variance, 0.0)
-        return jnp.minimum(jnp.sum(terms, axis=0) / jnp.sum(drawn.states, axis=0), LARGEST)
+        return jnp.minimum(jnp.sum(terms, axis=1) / jnp.sum(drawn.states, axis=0), LARGEST)
 
-    errors = Errors(
-        squared(by_learned.x),
-        squared(by_ekf.x),
-        squared(by_oracle.x),
-        noise_distance(by_learned, q, now.r, drawn.states, now.arrived),
+    learned, ekf = _filters(policy)
+    extra = (q, now.r, jnp.broadcast_to(drawn.states, q.shape), now.arrived)
+    s_learned, (by_learned, noise) = scan(
+        learned, running.universal, *given, _x_and_noise, extra, unroll=unroll
     )
-    return Running(now.x, s_learned, s_ekf, s_oracle._replace(k=jnp.asarray(0))), errors
+    s_ekf, (by_ekf, _) = scan(ekf, running.ekf, *given, _x_and_variance, unroll=unroll)
+    errors = Errors(squared(by_learned), squared(by_ekf), squared(by_oracle), noise)
+    there = jnp.all(jnp.abs(now.x) < 0.99 * family.RUNAWAY, axis=1)
+    return Running(truth, s_learned, s_ekf, s_oracle), errors, there
+
+
+def _x_and_variance(step: Step, extra: None) -> tuple[Array, Array]:
+    return step.x, diagonal(step.P)
+
+
+def _x_and_noise(step: Step, true: tuple[Array, ...]) -> tuple[Array, Array]:
+    return step.x, noise_distance(step, *true)
 
 
 def window(
     drawn: Drawn, policy: Universal, running: Running, first: Array, steps: int, key: PRNGKeyArray
 ) -> tuple[Running, Errors]:
     """So many steps from step `first` on, and the mean squared errors over them."""
-
-    def step(running: Running, k: Array) -> tuple[Running, Errors]:
-        return advance(drawn, policy, running, k, key)
-
-    running, errors = jax.lax.scan(step, running, first + jnp.arange(steps))
+    running, errors, _ = advance(drawn, policy, running, first, steps, key)
     return running, Errors(*(jnp.mean(e, axis=0) + SMALLEST for e in errors))
 
 
-def _filters(policy: Universal) -> tuple[Any, Any]:
+def _filters(policy: Universal) -> tuple[Filter, Filter]:
     model = FamilyModel()
     return NDRSageHusa(model, Q0, R0, policy), EKF(model, Q0, R0)
 
@@ -248,13 +262,14 @@ def _held_out(
     k_draw, k_noise, k_start = jax.random.split(key, 3)
     drawn = family.draw(jax.random.split(k_draw, runs), wrong_models)
 
-    def step(running: Running, k: Array) -> tuple[Running, tuple[Errors, Array]]:
-        running, errors = advance(drawn, policy, running, k, k_noise)
-        there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
+    def block(running: Running, first: Array) -> tuple[Running, tuple[Errors, Array]]:
+        running, errors, there = advance(drawn, policy, running, first, BLOCK, k_noise)
         return running, (errors, there)
 
-    running = start(drawn, policy, k_start)
-    return drawn, *jax.lax.scan(step, running, jnp.arange(steps))[1]
+    blocks = jnp.arange(0, steps, BLOCK)
+    found = jax.lax.scan(block, start(drawn, policy, k_start), blocks)[1]
+    errors, there = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:steps], found)
+    return drawn, errors, there
 
 
 def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int = 3000) -> HeldOut:

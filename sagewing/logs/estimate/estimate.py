@@ -5,14 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
-from sagewing.filters.recursion import innovation
+from sagewing.filters import Filter, Step
+from sagewing.filters.loop import in_chunks
 from sagewing.logs.estimate.filters import build, check_filters, noise_of
 from sagewing.logs.estimate.scores import Innovations, score
 from sagewing.logs.flight import Pose
@@ -20,7 +19,6 @@ from sagewing.logs.rotate import conjugate, rotate, to_euler
 from sagewing.logs.timeline import Timeline
 from sagewing.logs.track import Scene, Track
 from sagewing.models.quadrotor import N_X, N_Z, Q, R, V
-from sagewing.shapes import real_dtype
 from sagewing.studies.flight import ONBOARD
 from sagewing.train.flight import P0
 
@@ -166,38 +164,31 @@ def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
 
 # What is kept of a step lies in two rows of numbers: many small ones would cost more than the step.
 POSE_ROW = {"position": 3, "quaternion": 4, "variance": 3, "turning": 16}
-SAID_ROW = {"ok": 1, "nis": 1, "nu": N_Z, "d": N_X + N_Z, "q": N_X, "r": N_Z}
+SAID_ROW = {"ok": 1, "nis": 1, "nu": N_Z}
+NOISE_ROW = {"d": N_X + N_Z, "q": N_X, "r": N_Z}
 
 
-@eqx.filter_jit
-def _chunk(filt: Any, state: Any, z: Any, u: Any, dt: Any) -> tuple[Any, Any]:
-    """Some steps; of the covariance only what is shown leaves the program."""
-    arrived = jnp.isfinite(z)
-    z = jnp.where(arrived, z, 0.0)
+def _rows(step: Step, extra: None) -> tuple[Array, Array]:
+    """What is kept of a step; of the covariance only what is shown leaves the program."""
+    x, P = step.x, step.P
+    assert step.innovation is not None
+    pose = jnp.concatenate([x[R], x[Q], jnp.diagonal(P)[R], P[Q, Q].ravel()])
+    flags = jnp.stack([step.ok.astype(x.dtype), step.nis])
+    return pose, jnp.concatenate([flags, step.innovation])
 
-    def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        nu = innovation(filt.model, filt.model.transition(state.x, u, dt), z, u, arrived)
-        state, said = filt.step(state, z, u, dt, arrived)
-        d = jnp.zeros(SAID_ROW["d"], z.dtype) if said.d is None else said.d
-        flags = jnp.stack([said.ok.astype(z.dtype), said.nis])
-        return state, jnp.concatenate([flags, nu, d, state.q, state.r])
 
-    def between(state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
-        silent = jnp.zeros(2 + SAID_ROW["nu"] + SAID_ROW["d"], z.dtype)
-        return filt.coast(state, u, dt), jnp.concatenate([silent, state.q, state.r])
-
-    def step(state: Any, seen: Any) -> tuple[Any, Any]:
-        state, said = jax.lax.cond(jnp.any(seen[-1]), measured, between, state, *seen)
-        x, P = state.x, state.P
-        pose = jnp.concatenate([x[R], x[Q], jnp.diagonal(P)[R], P[Q, Q].ravel()])
-        return state, (pose, said)
-
-    return jax.lax.scan(step, state, (z, u, dt, arrived))
+def _rows_with_noise(step: Step, extra: None) -> tuple[Array, Array]:
+    """The same of a filter that adapts its noise."""
+    pose, row = _rows(step, extra)
+    assert step.q is not None
+    assert step.r is not None
+    assert step.d is not None
+    return pose, jnp.concatenate([row, step.d, step.q, step.r])
 
 
 def _track(
     name: str,
-    filt: Any,
+    filt: Filter,
     line: Timeline,
     z: np.ndarray,
     kept: np.ndarray,
@@ -205,23 +196,17 @@ def _track(
     report: Callable[[float], None],
 ) -> tuple[Track, Innovations]:
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
-    real = real_dtype()
-    x0, P = (jnp.asarray(a, real) for a in _start(line))
-    state, parts, steps = filt.init(x0, P), [], len(z)
-    for first in range(0, steps, CHUNK):
-        last = min(first + CHUNK, steps)
-        fill = CHUNK - (last - first)  # steps without time or measurement complete the last chunk
-        given = (
-            np.pad(z[first:last], ((0, fill), (0, 0)), constant_values=np.nan),
-            np.pad(line.imu[first:last], ((0, fill), (0, 0))),
-            np.pad(line.dt[first:last], (0, fill)),
-        )
-        state, seen = _chunk(filt, state, *(jnp.asarray(a, real) for a in given))
-        rows = kept[(kept >= first) & (kept < last)] - first
-        parts.append(tuple(np.asarray(a)[rows] for a in seen))
-        report(last / steps)
+    x0, P = _start(line)
+    save = _rows_with_noise if adapts else _rows
+    parts, restarts = [], 0
+    for rows, values, state in in_chunks(filt, x0, P, z, line.imu, line.dt, save, steps=CHUNK):
+        inside = kept[(kept >= rows.start) & (kept < rows.stop)] - rows.start
+        parts.append(tuple(a[inside] for a in values))
+        restarts = int(state.recovery.restarts)
+        report(rows.stop / len(z))
     pose, said = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-    pose, said = _cut(pose.astype(np.float64), POSE_ROW), _cut(said, SAID_ROW)
+    pose = _cut(pose.astype(np.float64), POSE_ROW)
+    said = _cut(said, SAID_ROW | NOISE_ROW if adapts else SAID_ROW)
     arrived = np.isfinite(z[kept])
     track = Track(
         name,
@@ -231,8 +216,7 @@ def _track(
         nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
         **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
     )
-    ok, restarts = said["ok"][:, 0] > 0.0, int(state.recovery.restarts)
-    return track, Innovations(said["nu"], arrived, ok, restarts)
+    return track, Innovations(said["nu"], arrived, said["ok"][:, 0] > 0.0, restarts)
 
 
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:

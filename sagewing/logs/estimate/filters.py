@@ -9,7 +9,8 @@ import numpy as np
 
 from sagewing.errors import InputError
 from sagewing.filters import EKF, NDRSageHusa, SageHusa
-from sagewing.filters.rules import Spread
+from sagewing.filters.attenuation import PerPredictionStep
+from sagewing.filters.rules import AttenuationRule
 from sagewing.models import QuadrotorKinematic
 from sagewing.models.quadrotor import ANGLES, N_Z
 from sagewing.shapes import real_dtype
@@ -53,8 +54,9 @@ def build(name: str, noise: Noise, learned: Any, step_s: float, steps: float = 1
         filt = NDRSageHusa(model, q, r, learned)
     else:
         return EKF(model, q, r, gate=GATE if name == "ekf-gated" else None)
-    spread = Spread(filt.rule, jnp.asarray(steps, real_dtype()))
-    return eqx.tree_at(lambda f: f.rule, filt, spread)
+    assert isinstance(filt.rule, AttenuationRule)
+    policy = PerPredictionStep(filt.rule.policy, jnp.asarray(steps, real_dtype()))
+    return eqx.tree_at(lambda f: f.rule.policy, filt, policy)
 
 
 def noise_of(

@@ -18,11 +18,11 @@ from jaxtyping import Array, Float, Int
 
 from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal_matrix
-from sagewing.filters.recursion import GainNoise
-from sagewing.filters.rules import Attenuation, Seen
+from sagewing.filters.protocols import GainNoise
+from sagewing.filters.step import Attenuation, StepInfo
 from sagewing.models.quadrotor import B_A, B_G, N_X, N_Z, Q, R, V, W
 from sagewing.policy.ndr.policy import Policy
-from sagewing.shapes import Innovations, Measurements, States
+from sagewing.shapes import InnovationCov, Measurements, States
 
 
 class _Resized(eqx.Module):
@@ -37,6 +37,21 @@ class _Resized(eqx.Module):
     n_z: int = eqx.field(static=True)
     bounds: tuple[float, float] = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
+
+    @property
+    def gate(self) -> None:
+        """Without a gate."""
+        return None
+
+    @property
+    def adapts_in(self) -> None:
+        """In every mode."""
+        return None
+
+    @property
+    def nominal(self) -> None:
+        """Without noise of its own: that was another domain's."""
+        return None
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
         """Refuse a model of other dimensions."""
@@ -89,9 +104,9 @@ class Embedded(_Resized):
         """The policy's memory."""
         return self.policy.init(q, r)
 
-    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, Any]:
+    def __call__(self, memory: Any, info: StepInfo) -> tuple[Attenuation, Any, Any]:
         """d_k of the active channels."""
-        d, memory, trace = self.policy(memory, self.embed(seen))
+        d, memory, trace = self.policy(memory, self.embed(info))
         active = _mapped(
             d,
             lambda a: dynamic_slice_in_dim(a, self.x_off, self.n_x),
@@ -99,22 +114,22 @@ class Embedded(_Resized):
         )
         return active, memory, trace
 
-    def embed(self, seen: Seen) -> Seen:
+    def embed(self, info: StepInfo) -> StepInfo:
         """What the large policy sees."""
-        arch, batch = self.policy.arch, seen.white.shape[1:]
-        zeros = jnp.zeros((arch.n_z, *batch), seen.white.dtype)
+        arch, batch = self.policy.arch, info.white.shape[1:]
+        zeros = jnp.zeros((arch.n_z, *batch), info.white.dtype)
         unit = diagonal_matrix(zeros + 1.0)
-        nothing = jnp.zeros((arch.n_x, arch.n_z, *batch), seen.K.dtype)
+        nothing = jnp.zeros((arch.n_x, arch.n_z, *batch), info.K.dtype)
         x, z = self.x_off, self.z_off
-        return Seen(
-            nu=_placed(seen.nu, zeros, z),
-            white=_placed(seen.white, zeros, z),
-            S=_placed(seen.S, unit, z, z),
-            L=_placed(seen.L, unit, z, z),
-            K=_placed(seen.K, nothing, x, z),
-            q=_placed(seen.q, nothing[:, 0], x),
-            r=_placed(seen.r, zeros, z),
-            arrived=_placed(seen.arrived, jnp.zeros(zeros.shape, bool), z),
+        return StepInfo(
+            nu=_placed(info.nu, zeros, z),
+            white=_placed(info.white, zeros, z),
+            S=_placed(info.S, unit, z, z),
+            L=_placed(info.L, unit, z, z),
+            K=_placed(info.K, nothing, x, z),
+            q=_placed(info.q, nothing[:, 0], x),
+            r=_placed(info.r, zeros, z),
+            arrived=_placed(info.arrived, jnp.zeros(zeros.shape, bool), z),
         )
 
 
@@ -124,9 +139,9 @@ def _mapped(
     of_channels: Callable[[jax.Array], jax.Array],
 ) -> Attenuation:
     """A decision for other states and channels; what it leaves as it is (None) stays so."""
-    q, scale_q, bend = jax.tree.map(of_states, (d.q, d.scale_q, d.bend))
+    q, scale_q, curvature = jax.tree.map(of_states, (d.q, d.scale_q, d.curvature))
     r, scale_r, inflate_r = jax.tree.map(of_channels, (d.r, d.scale_r, d.inflate_r))
-    return Attenuation(q, r, scale_q, scale_r, inflate_r, bend)
+    return Attenuation(q, r, scale_q, scale_r, inflate_r, curvature)
 
 
 def _placed(small: jax.Array, large: jax.Array, *first: jax.Array) -> jax.Array:
@@ -199,9 +214,9 @@ class Tiled(_Resized):
         memory = self.policy.init(q, r)
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (tiles, *h.shape)), memory)
 
-    def __call__(self, memory: Any, seen: Seen) -> tuple[Attenuation, Any, None]:
+    def __call__(self, memory: Any, info: StepInfo) -> tuple[Attenuation, Any, None]:
         """The tiles' d_k, put together."""
-        d, memory, _ = jax.vmap(self.policy)(memory, self.split(seen))
+        d, memory, _ = jax.vmap(self.policy)(memory, self.split(info))
         joined = _mapped(
             d,
             lambda a: _mean(a, self.tiling.states, self.n_x),
@@ -209,22 +224,22 @@ class Tiled(_Resized):
         )
         return joined, memory, None
 
-    def split(self, seen: Seen) -> Seen:
+    def split(self, info: StepInfo) -> StepInfo:
         """What each tile sees, tiles first."""
         x, z = np.array(self.tiling.states), np.array(self.tiling.channels)
 
-        def block(A: Innovations) -> Float[Array, "tiles m m *batch"]:
+        def block(A: InnovationCov) -> Float[Array, "tiles m m *batch"]:
             return A[z[:, :, None], z[:, None, :]]
 
-        return Seen(
-            nu=seen.nu[z],
-            white=seen.white[z],
-            S=block(seen.S),
-            L=block(seen.L),
-            K=seen.K[x[:, :, None], z[:, None, :]],
-            q=seen.q[x],
-            r=seen.r[z],
-            arrived=seen.arrived[z],
+        return StepInfo(
+            nu=info.nu[z],
+            white=info.white[z],
+            S=block(info.S),
+            L=block(info.L),
+            K=info.K[x[:, :, None], z[:, None, :]],
+            q=info.q[x],
+            r=info.r[z],
+            arrived=info.arrived[z],
         )
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sagewing.filters.kernels import diagonal
-from sagewing.filters.rules import Seen
+from sagewing.filters.step import StepInfo
 
 Features = Float[Array, "n_y *batch"]
 FeatureName = Literal["whitened", "raw", "whitened-no-log", "nis"]
@@ -17,30 +17,30 @@ def _vec(K: Float[Array, "n_x n_z *batch"]) -> Features:
     return K.reshape((-1, *K.shape[2:]))
 
 
-def whitened(seen: Seen) -> Features:
+def whitened(info: StepInfo) -> Features:
     """The whitened innovation, the logarithm of L's diagonal, the gain: the paper's choice."""
-    return jnp.concatenate([seen.white, jnp.log(diagonal(seen.L)), _vec(seen.K)])
+    return jnp.concatenate([info.white, jnp.log(diagonal(info.L)), _vec(info.K)])
 
 
-def raw(seen: Seen) -> Features:
+def raw(info: StepInfo) -> Features:
     """The innovation, its predicted variances, the gain."""
-    return jnp.concatenate([seen.nu, diagonal(seen.S), _vec(seen.K)])
+    return jnp.concatenate([info.nu, diagonal(info.S), _vec(info.K)])
 
 
-def whitened_no_log(seen: Seen) -> Features:
+def whitened_no_log(info: StepInfo) -> Features:
     """The whitened innovation and the gain."""
-    return jnp.concatenate([seen.white, _vec(seen.K)])
+    return jnp.concatenate([info.white, _vec(info.K)])
 
 
-def nis(seen: Seen) -> Features:
+def nis(info: StepInfo) -> Features:
     """The normalised innovation squared and the gain."""
-    return jnp.concatenate([jnp.sum(seen.white**2, axis=0, keepdims=True), _vec(seen.K)])
+    return jnp.concatenate([jnp.sum(info.white**2, axis=0, keepdims=True), _vec(info.K)])
 
 
 class FeatureSet(NamedTuple):
     """A representation and its length for a model of n_x states and n_z channels."""
 
-    build: Callable[[Seen], Features]
+    build: Callable[[StepInfo], Features]
     size: Callable[[int, int], int]
 
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.filters.recursion import GainNoise
-from sagewing.filters.rules import Attenuation, Seen
+from sagewing.filters.protocols import GainNoise
+from sagewing.filters.step import Attenuation, StepInfo
 from sagewing.policy.filter_settings import Inside, TrainedIn
 from sagewing.policy.layers import GRU, MLP
 from sagewing.policy.ndr.architecture import Architecture
@@ -70,11 +70,11 @@ class Policy(TrainedIn):
         return (h,) * self.arch.depth
 
     def __call__(
-        self, memory: tuple[jax.Array, ...], seen: Seen
+        self, memory: tuple[jax.Array, ...], info: StepInfo
     ) -> tuple[Attenuation, tuple[jax.Array, ...], Trace]:
         """d_k = sigmoid(pi(p_k)), the next hidden states, and the trace for the decoder."""
         arch = self.arch
-        y = jnp.clip(FEATURES[arch.features].build(seen), -arch.clip, arch.clip)
+        y = jnp.clip(FEATURES[arch.features].build(info), -arch.clip, arch.clip)
         signal, hidden = self.encoder(y), []
         for gru, h in zip(self.grus, memory, strict=True):
             signal = gru(signal, h)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.filters.kernels import diagonal, whiten
-from sagewing.filters.rules import Seen
+from sagewing.filters.step import StepInfo
 from sagewing.policy.universal.network import Channels, Rows, Table, share_of_now
 from sagewing.shapes import Measurements, States
 
@@ -28,14 +28,14 @@ def averaged(means: Rows, values: Sequence[Rows], count: Rows, heard: Rows) -> R
 
 
 def together(
-    means: Rows, times: Channels, seen: Seen, expected: Measurements, heard: Measurements
+    means: Rows, times: Channels, info: StepInfo, expected: Measurements, heard: Measurements
 ) -> tuple[Channels, Rows]:
     """One more time that anything arrived, and the regression of all that did on the sway."""
     # Cut and weighed channel by channel, before whitening: their order must not matter
-    weight, most = jnp.sqrt(heard), MOST_TOGETHER * jnp.sqrt(diagonal(seen.S))
-    white = whiten(seen.L, weight * jnp.clip(seen.nu, -most, most))
-    by_gain = whiten(seen.L, weight * jnp.where(seen.arrived, expected, 0.0))
-    any_arrived = jnp.any(seen.arrived, axis=0)
+    weight, most = jnp.sqrt(heard), MOST_TOGETHER * jnp.sqrt(diagonal(info.S))
+    white = whiten(info.L, weight * jnp.clip(info.nu, -most, most))
+    by_gain = whiten(info.L, weight * jnp.where(info.arrived, expected, 0.0))
+    any_arrived = jnp.any(info.arrived, axis=0)
     times = times + any_arrived
     values = [jnp.sum(a * by_gain, axis=0) for a in (white, by_gain)]
     return times, averaged(means, values, times[0], any_arrived)

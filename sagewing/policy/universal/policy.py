@@ -28,8 +28,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
-from sagewing.filters.recursion import GainNoise
-from sagewing.filters.rules import Around, Attenuation, Seen
+from sagewing.filters.protocols import GainNoise
+from sagewing.filters.step import Attenuation, Linearization, StepInfo
 from sagewing.policy.filter_settings import Inside, TrainedIn
 from sagewing.policy.ndr.architecture import DEEPEST
 from sagewing.policy.noise import Noise
@@ -160,76 +160,72 @@ class Universal(TrainedIn):
         of_r = Memory(none_r, none_r, *means(r, 7))
         return Memories(of_r, of_q, none_q, of_all, doubts.none_yet(r))
 
-    def __call__(self, memory: Memories, seen: Seen) -> tuple[Attenuation, Memories, Measurements]:
+    def __call__(
+        self, memory: Memories, info: StepInfo
+    ) -> tuple[Attenuation, Memories, Measurements]:
         """Shares, factors and inflation of every channel; what did not arrive changes nothing.
 
         Training is shown the logarithm of the inflation.
         """
-        (of_r, of_q, sway, of_all, doubt), around = memory, seen.around
-        if around is None:
-            raise InputError(
-                "The universal policy must see the filter around it: use sw.NDRSageHusa."
-            )
-        switched = around.switched
-        if switched is not None:
-            of_r = jax.tree.map(lambda a: jnp.where(switched, 0.0, a), of_r)
-            doubt = doubt._replace(alone=jnp.where(switched, 0.0, doubt.alone))
-        ahead = matvec(around.F, sway)
-        bent = bend(around, self.reach, sway, ahead, seen.arrived) if self.reach > 0.0 else None
-        sway = within(ahead, MOST_SWAY * jnp.sqrt(around.P))
-        S = diagonal(seen.S)
-        expected = within(matvec(around.H, sway), MOST_SWAY * jnp.sqrt(S))
-        by_gain = whiten(seen.L, jnp.where(seen.arrived, expected, 0.0))
-        doubt = doubts.weighed(doubt, self.proof, seen.white, by_gain, seen.nu**2 / S, seen.arrived)
+        of_r, of_q, sway, of_all, doubt = memory
+        linear = info.linear
+        if linear is None:
+            raise InputError("The universal policy needs the step of a filter: use sw.NDRSageHusa.")
+        if linear.mode_changed is not None:
+            changed = linear.mode_changed
+            of_r = jax.tree.map(lambda a: jnp.where(changed, 0.0, a), of_r)
+            doubt = doubt._replace(alone=jnp.where(changed, 0.0, doubt.alone))
+        ahead = matvec(linear.F, sway)
+        bent = bend(linear, self.reach, sway, ahead, info.arrived) if self.reach > 0.0 else None
+        sway = within(ahead, MOST_SWAY * jnp.sqrt(diagonal(linear.P_pred)))
+        S = diagonal(info.S)
+        expected = within(matvec(linear.H, sway), MOST_SWAY * jnp.sqrt(S))
+        by_gain = whiten(info.L, jnp.where(info.arrived, expected, 0.0))
+        doubt = doubts.weighed(doubt, self.proof, info.white, by_gain, info.nu**2 / S, info.arrived)
         proven = doubt.proven > 0.0
         of_doubt = observed([*(doubt.together / doubts.MOST)])
-        (d_r, up, step_r), of_r = self._measured(of_r, seen, around, expected, of_doubt)
+        (d_r, up, step_r), of_r = self._measured(of_r, info, linear, expected, of_doubt)
         inflate = 1.0 + jnp.exp(jnp.minimum(up + CALM_INFLATION, MOST_INFLATION))
         inflate = jnp.where(proven, inflate, 1.0)
         inflation = jnp.log(inflate)
-        heard = S / (S + seen.r * (inflate - 1.0))
-        times, of_all = together(of_all, of_q.times, seen, expected, heard)
+        heard = S / (S + info.r * (inflate - 1.0))
+        times, of_all = together(of_all, of_q.times, info, expected, heard)
         common = observed([*of_doubt, *evidence(of_all, times[0])])
         (d_q, step_q), of_q = self._states(
-            of_q._replace(times=times),
-            seen,
-            around,
-            inflation,
-            matvec(seen.K, expected),
-            common,
+            of_q._replace(times=times), info, linear, inflation, matvec(info.K, expected), common
         )
-        sway = jax.lax.stop_gradient(sway + matvec(seen.K, heard * (seen.nu - expected)))
+        sway = jax.lax.stop_gradient(sway + matvec(info.K, heard * (info.nu - expected)))
         decision = Attenuation(
             q=jax.nn.sigmoid(d_q + CALM_D),
             r=jax.nn.sigmoid(d_r + CALM_D),
-            scale_q=_factor(STEP_Q, step_q, seen.q, around.q0 + TINY),
-            scale_r=_factor(STEP_R, step_r, seen.r, around.r0),
+            scale_q=_factor(STEP_Q, step_q, info.q, linear.q0 + TINY),
+            scale_r=_factor(STEP_R, step_r, info.r, linear.r0),
             inflate_r=inflate,
-            bend=bent,
+            curvature=bent,
         )
         return decision.where(proven), Memories(of_r, of_q, sway, of_all, doubt), inflation
 
     def _measured(
         self,
         memory: Memory,
-        seen: Seen,
-        around: Around,
+        info: StepInfo,
+        linear: Linearization,
         expected: Measurements,
         common: Rows,
     ) -> tuple[Said, Memory]:
         """Is a channel noisier than its r says, or does the filter not follow it?"""
-        r, r0, S = seen.r / around.r0, around.r0, diagonal(seen.S)
-        x, s = seen.nu / jnp.sqrt(r0), jnp.minimum(S / r0, LARGEST)
+        r, r0, S = info.r / linear.r0, linear.r0, diagonal(info.S)
+        x, s = info.nu / jnp.sqrt(r0), jnp.minimum(S / r0, LARGEST)
         assert memory.last is not None
         surprise = jnp.log(x**2 / s + SMALL)
-        count = memory.times + seen.arrived
+        count = memory.times + info.arrived
         values = [
             *square_and_product(x, memory.last, s),
             jnp.maximum(s - r, 0.0),
             *regressed(x, expected / jnp.sqrt(r0), s),
         ]
-        changed = jnp.log((seen.r + TINY) / r0)
-        known = averaged(memory.means, [*values, surprise, changed], count, seen.arrived)
+        changed = jnp.log((info.r + TINY) / r0)
+        known = averaged(memory.means, [*values, surprise, changed], count, info.arrived)
         squares, products, predicted, cross, own, surprises, usual = known
         y = [
             clipped(surprise),
@@ -240,33 +236,33 @@ class Universal(TrainedIn):
             *contrast(jnp.maximum(squares - predicted, 0.0), r),
             clipped(surprises[1]),
             clipped(changed),
-            clipped(jnp.log(S / seen.r)),
+            clipped(jnp.log(S / info.r)),
             youth(count),
             *clipped(changed - usual[1:]),
         ]
-        said, bank = self.measured(observed(y), memory.bank, count, seen.arrived, common)
-        last = jnp.where(seen.arrived, x, memory.last)
+        said, bank = self.measured(observed(y), memory.bank, count, info.arrived, common)
+        last = jnp.where(info.arrived, x, memory.last)
         return said, Memory(last, count, known, bank)
 
     def _states(
         self,
         memory: Memory,
-        seen: Seen,
-        around: Around,
+        info: StepInfo,
+        linear: Linearization,
         refused: Measurements,
         expected: States,
         common: Rows,
     ) -> tuple[Said, Memory]:
         """Is a state corrected more than its q explains, and again and again the same way?"""
-        q0 = around.q0 + TINY
-        KL = matmul(seen.K, seen.L)
+        q0 = linear.q0 + TINY
+        KL = matmul(info.K, info.L)
         moved = sum(jnp.moveaxis(KL**2, 1, 0), jnp.zeros_like(q0)) + TINY  # diag K S K^T
-        x = matvec(seen.K, seen.nu) / jnp.sqrt(q0)
+        x = matvec(info.K, info.nu) / jnp.sqrt(q0)
         s = jnp.minimum(moved / q0, LARGEST)
         # How much of what moves this state was refused as an outlier, channel by channel.
-        pull = seen.K**2 * diagonal(seen.S)[None]
+        pull = info.K**2 * diagonal(info.S)[None]
         of_outliers = matvec(pull, refused) / (matvec(pull, jnp.ones_like(refused)) + TINY)
-        heard = jnp.broadcast_to(jnp.any(seen.arrived, axis=0), x.shape)
+        heard = jnp.broadcast_to(jnp.any(info.arrived, axis=0), x.shape)
         times = memory.times
         count = jnp.broadcast_to(times, x.shape)
         values = [
@@ -274,10 +270,11 @@ class Universal(TrainedIn):
             s,
             *regressed(x, expected / jnp.sqrt(q0), s),
         ]
-        changed = 0.5 * jnp.log((seen.q + TINY) / q0)
+        changed = 0.5 * jnp.log((info.q + TINY) / q0)
         known = averaged(memory.means, [*values, changed], count, heard)
         squares, predicted, cross, own, usual = known
-        corrected = moved / (around.P + TINY)
+        propagated = jnp.maximum(diagonal(linear.FPF), 0.0)
+        corrected = moved / (diagonal(linear.P_pred) + TINY)
         of_others = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
         y = [
             clipped(jnp.log(x**2 / s + SMALL)),
@@ -285,8 +282,8 @@ class Universal(TrainedIn):
             *contrast(squares, predicted),
             *slopes(cross, own, squares, s),
             clipped(changed),
-            clipped(0.5 * jnp.log((seen.q + TINY) / (jnp.maximum(around.FPF, 0.0) + TINY))),
-            clipped(0.5 * jnp.log(moved / (seen.q + TINY))),
+            clipped(0.5 * jnp.log((info.q + TINY) / (propagated + TINY))),
+            clipped(0.5 * jnp.log(moved / (info.q + TINY))),
             clipped(0.5 * jnp.log(corrected)),
             clipped(of_outliers),
             youth(count),
@@ -313,16 +310,18 @@ class Universal(TrainedIn):
         return cls(sizes["bank"], tuple(sizes["hidden"]), *own, *more, key=jax.random.key(0))
 
 
-def bend(around: Around, reach: float, sway: States, ahead: States, arrived: Arrived) -> States:
+def bend(
+    linear: Linearization, reach: float, sway: States, ahead: States, arrived: Arrived
+) -> States:
     """How far f takes the estimate from where F does, within the estimate's own uncertainty.
 
     Along the sway, of which F makes `ahead`, as far as takes one state to `reach` standard
     deviations; only where something arrives, which keeps P from growing by its own size.
     """
-    longest = jnp.max(jnp.abs(sway) / jnp.sqrt(around.before + TINY), axis=0)
+    longest = jnp.max(jnp.abs(sway) / jnp.sqrt(diagonal(linear.P) + TINY), axis=0)
     scale = reach / (longest + TINY)
-    bent = around.elsewhere(scale * sway) - scale * ahead
-    bent = within(bent, MOST_BEND * jnp.sqrt(around.P))
+    bent = linear.nonlinear_offset(scale * sway) - scale * ahead
+    bent = within(bent, MOST_BEND * jnp.sqrt(diagonal(linear.P_pred)))
     return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), bent, 0.0))
 
 

@@ -1,0 +1,111 @@
+"""The loop over the steps of a record: `run`, training and the studies are made of it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from sagewing.filters import checks
+from sagewing.filters.protocols import Filter
+from sagewing.filters.recursion import AdaptiveFilter
+from sagewing.filters.step import Estimate, Step
+from sagewing.shapes import Numbers, real_dtype
+
+# What is kept of a step: a function of the step and of what was given along with its measurement.
+Save = Callable[[Step, Any], Any]
+
+
+def estimate_of(step: Step, extra: Any) -> Estimate:
+    """The public part of a step: what `run` keeps by default."""
+    return step.estimate
+
+
+def fill_nominal_noise(filt: Filter, estimates: Estimate, leading: tuple[int, ...]) -> Estimate:
+    """The base noise, and no attenuation, where the filter has none in its estimates."""
+    nominal = {"q": filt.q0, "r": filt.r0, "d": jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype)}
+    missing = {
+        name: jnp.broadcast_to(nominal[name], (*leading, nominal[name].size))
+        for name, given in estimates._asdict().items()
+        if given is None
+    }
+    return estimates._replace(**missing)
+
+
+def scan(
+    filt: Filter,
+    state: Any,
+    z: Float[Array, "T n_z *batch"],
+    u: Float[Array, "T n_u *batch"] | None,
+    dt: Float[Array, "T *each"],
+    arrived: Bool[Array, "T n_z *batch"],
+    save: Save = estimate_of,
+    extra: Any = None,
+    *,
+    predict_between: bool = False,
+    unroll: bool = False,
+) -> tuple[Any, Any]:
+    """The loop over the steps of a record, time first and batch last, and what `save` kept of them.
+
+    With `predict_between` a step of one record in which nothing arrives is a prediction of which an
+    adaptive filter's rule is told nothing.
+    """
+
+    def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any) -> Any:
+        state, step = filt.step(state, z, u, dt, arrived)
+        return state, save(step, extra)
+
+    def body(state: Any, given: Any) -> tuple[Any, Any]:
+        if not predict_between or not isinstance(filt, AdaptiveFilter):
+            return measured(state, *given)
+        unmeasured = partial(_unmeasured, filt, save)
+        return jax.lax.cond(jnp.any(given[3]), measured, unmeasured, state, *given)
+
+    return jax.lax.scan(body, state, (z, u, dt, arrived, extra), unroll=unroll)
+
+
+def _unmeasured(
+    filt: AdaptiveFilter, save: Save, state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any
+) -> tuple[Any, Any]:
+    state, step = filt.predict_only(state, u, dt)
+    return state, save(step, extra)
+
+
+def in_chunks(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers,
+    dt: Numbers,
+    save: Save,
+    *,
+    steps: int,
+) -> Iterator[tuple[slice, Any, Any]]:
+    """A long record, so many `steps` at a time: the rows, what was kept of them, and the state.
+
+    Only one chunk is in memory. Between measurements it predicts (`scan`).
+    """
+    real = real_dtype()
+    z, u, dt = (np.asarray(a, real) for a in (z, u, dt))
+    state = filt.init(*checks.start(filt.n_x, x0, P0, ()))
+    for first in range(0, len(z), steps):
+        last = min(first + steps, len(z))
+        fill = steps - (last - first)  # steps without time or measurement complete the last chunk
+        part_z = np.pad(z[first:last], ((0, fill), (0, 0)), constant_values=np.nan)
+        part_u = np.pad(u[first:last], ((0, fill), (0, 0)))
+        part_dt = np.pad(dt[first:last], (0, fill))
+        state, values = _chunk(filt, state, part_z, part_u, part_dt, save)
+        size = last - first
+        yield slice(first, last), jax.tree.map(lambda a, n=size: np.asarray(a)[:n], values), state
+
+
+@eqx.filter_jit
+def _chunk(filt: Filter, state: Any, z: Any, u: Any, dt: Any, save: Save) -> tuple[Any, Any]:
+    arrived = jnp.isfinite(z)
+    z = jnp.where(arrived, z, 0.0)
+    return scan(filt, state, z, u, dt, arrived, save, predict_between=True)

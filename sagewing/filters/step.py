@@ -1,0 +1,191 @@
+"""The records of a step: what is known before its gain, what is decided, and all at its end."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from sagewing.filters.lifting import per_sample
+from sagewing.models import Model
+from sagewing.shapes import (
+    Arrived,
+    Attenuations,
+    Covariances,
+    Flags,
+    Gains,
+    InnovationCov,
+    Inputs,
+    Jacobians,
+    Measurements,
+    States,
+    Steps,
+    Values,
+)
+
+
+class Transition(NamedTuple):
+    """f at this step, for rules that evaluate it again: x is the estimate that is predicted."""
+
+    model: Model
+    x: States
+    u: Inputs
+    dt: Steps
+
+
+class Linearization(NamedTuple):
+    """The filter's side of a step: the prediction and its derivatives, and the base noise.
+
+    `P` and `P_pred` are covariances before and after the prediction, `FPF` is F P F^T, `HPH` is
+    H P_pred H^T. `mode_changed` is where the mode is not that of the step before (None in a model
+    with one mode), `adapts` where the noise is adapted in it (None: everywhere).
+    """
+
+    transition: Transition
+    P: Covariances
+    x_pred: States
+    F: Covariances
+    FPF: Covariances
+    P_pred: Covariances
+    H: Jacobians
+    HPH: InnovationCov
+    q0: States
+    r0: Measurements
+    mode_changed: Flags | None = None
+    adapts: Flags | None = None
+
+    def nonlinear_offset(self, offset: States) -> States:
+        """f(x + offset) - f(x): the error of the prediction where that of x is `offset`."""
+        model, x, u, dt = self.transition
+        return per_sample(model.transition, x + offset, u, dt) - self.x_pred
+
+
+class StepInfo(NamedTuple):
+    """What a rule may look at: a step with the gain that the remembered noise gives.
+
+    A channel that did not arrive, or was refused, has zero in the innovation `nu`, in the whitened
+    innovation `white`, in its row of H and its column of `K`, and a unit variance in `S`. `linear`
+    may be None where a policy is called without a filter.
+    """
+
+    nu: Measurements
+    white: Measurements
+    S: InnovationCov
+    L: InnovationCov
+    K: Gains
+    q: States
+    r: Measurements
+    arrived: Arrived
+    linear: Linearization | None = None
+
+
+class Attenuation(NamedTuple):
+    """A policy's decision for one step; None leaves things as they are.
+
+    `q` and `r` are the shares of the empirical estimates that are blended into the remembered ones:
+    the d_k of the paper. `scale_q` and `scale_r` multiply what is remembered. The other two are for
+    this step only: `inflate_r` multiplies the r of its gain, and its predicted P gets curvature
+    curvature^T besides, where `curvature` is how far a nonlinear f is from its linearisation.
+    """
+
+    q: States | None = None
+    r: Measurements | None = None
+    scale_q: States | None = None
+    scale_r: Measurements | None = None
+    inflate_r: Measurements | None = None
+    curvature: States | None = None
+
+    def where(self, flags: Flags) -> "Attenuation":
+        """This decision for the flagged records; for the others, none."""
+        neutral = (0.0, 0.0, 1.0, 1.0, 1.0, 0.0)
+        return Attenuation(
+            *(
+                None if value is None else jnp.where(flags, value, none)
+                for value, none in zip(self, neutral, strict=True)
+            )
+        )
+
+
+class StepNoise(NamedTuple):
+    """The noise of one step's correction; None stands for what is remembered.
+
+    `r` are the variances of the measurement noise; the predicted P gets `added` added^T besides.
+    """
+
+    r: Measurements | None = None
+    added: States | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the gain by the remembered noise is not that of this step."""
+        return self.r is not None or self.added is not None
+
+    def added_to(self, P_pred: Covariances) -> Covariances:
+        """The predicted P of this step."""
+        return P_pred if self.added is None else P_pred + self.added[:, None] * self.added[None]
+
+
+class RememberedNoise(NamedTuple):
+    """The noise to go on with; None where it stays as it is.
+
+    `d` are the shares [d_q, d_r] by which it was adapted, `trace` is what training sees.
+    """
+
+    q: States | None = None
+    r: Measurements | None = None
+    d: Attenuations | None = None
+    trace: Any = None
+
+    def instead_of(self, q: States, r: Measurements) -> tuple[States, Measurements]:
+        """The noise to go on with, where it was this."""
+        return q if self.q is None else self.q, r if self.r is None else self.r
+
+
+class Estimate(NamedTuple):
+    """The public result of one step.
+
+    `q`, `r` and `d` are None where the filter adapts nothing. `ok` is False where the arithmetic
+    overflowed, dt was an error of the clock or a measurement was not plausible, and the step did
+    what it could without; `restarts` counts how often the filter has gone back to an earlier state.
+    """
+
+    x: States
+    P: Covariances
+    q: States | None
+    r: Measurements | None
+    d: Attenuations | None
+    nis: Values
+    loglik: Values
+    ok: Flags
+    restarts: Values
+
+
+class Step(NamedTuple):
+    """Everything that a step computed; what the filter does not have is None.
+
+    The first fields are those of `Estimate`. Then the prediction, the innovation before and after
+    implausible channels were set to zero, S and K of the correction, and `trace`: what the rule
+    keeps for training.
+    """
+
+    x: States
+    P: Covariances
+    nis: Values
+    loglik: Values
+    ok: Flags
+    restarts: Values
+    q: States | None = None
+    r: Measurements | None = None
+    d: Attenuations | None = None
+    x_pred: States | None = None
+    P_pred: Covariances | None = None
+    F: Covariances | None = None
+    H: Jacobians | None = None
+    innovation: Measurements | None = None
+    nu: Measurements | None = None
+    S: InnovationCov | None = None
+    K: Gains | None = None
+    trace: Any = None
+
+    @property
+    def estimate(self) -> Estimate:
+        """The public part."""
+        return Estimate(*(getattr(self, name) for name in Estimate._fields))
