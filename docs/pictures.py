@@ -105,7 +105,9 @@ def fading(results, truth, path):
     """Sage-Husa adapts: fast and noisy, or smooth and late."""
     figure, (attenuation, noise) = _pair()
     for name in ("shkf95", "shkf999"):
-        attenuation.plot(T, np.asarray(results[name].d)[:, 3], color=COLOURS[name], label=LABELS[name])
+        attenuation.plot(
+            T, np.asarray(results[name].d)[:, 3], color=COLOURS[name], label=LABELS[name]
+        )
     attenuation.set(ylabel="attenuation d", yscale="log", ylim=(5e-4, 1.0))
     attenuation.legend(loc="upper right", ncols=2)
     _noises(noise, results, ["shkf95", "shkf999"])

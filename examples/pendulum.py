@@ -88,9 +88,7 @@ def main(folder):
         "EKF": sw.EKF(Pendulum(), Q, R),
         "Sage-Husa": sw.SageHusa(Pendulum(), Q, R, b=0.98, gain_noise="posterior"),
     }
-    results = {
-        name: sw.run(filt, x0=X0, P0=P0, z=z, dt=DT) for name, filt in filters.items()
-    }
+    results = {name: sw.run(filt, x0=X0, P0=P0, z=z, dt=DT) for name, filt in filters.items()}
     parts = {"0..20 s": slice(0, 600), "20..40 s": NOISY, "40..60 s": slice(1200, STEPS)}
     print("RMSE of the angle, degrees" + "".join(f"{part:>10}" for part in parts))
     for name, result in results.items():
