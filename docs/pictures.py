@@ -46,7 +46,7 @@ def record():
 
 
 def filtered():
-    """What every filter of the pictures makes of the record, and the truth."""
+    """The results of all filters on the record, the truth and the measurements."""
     truth, z, x0, P0 = record()
     model = sw.models.Lorenz(jacobian="euler")
     policy = sw.Policy.pretrained("chaos-ndr-posterior-aligned")
@@ -60,13 +60,13 @@ def filtered():
 
 
 def recursion(path):
-    """One loop, and the one place in which the three filters differ."""
+    """One loop, and the one place where the three filters differ."""
     figure, axes = _figure(7.2, 3.2)
     axes.set(xlim=(0, 7.2), ylim=(0, 3.2))
     axes.axis("off")
     for x, text in (
         (0.2, "predict\nf, F, Q"),
-        (2.0, "innovate\nν = z − h(x)"),
+        (2.0, "innovation\nν = z − h(x)"),
         (3.8, "gain\nK from P, R"),
         (5.6, "correct\nx + K ν"),
     ):
@@ -77,11 +77,11 @@ def recursion(path):
     _arrow(axes, (0.9, 3.0), (0.9, 2.7))
     axes.text(3.6, 3.05, "x, P of the next step", ha="center", fontsize=10)
     _box(axes, 2.0, 0.2, 4.0, 1.0, "", "#FFFFFF")
-    axes.text(2.15, 1.0, "who chooses d, the share of news in q and r?", fontsize=10)
+    axes.text(2.15, 1.0, "who chooses d, the weight of r̂ and q̂?", fontsize=10)
     for y, name, text in (
         (0.78, "ekf", "EKF: d = 0"),
-        (0.57, "shkf95", "Sage-Husa: d from one fixed factor b"),
-        (0.36, "ndr", "NDR-SHKF: d from a network, by channel"),
+        (0.57, "shkf95", "Sage-Husa: d from a forgetting factor b"),
+        (0.36, "ndr", "NDR-SHKF: d from a network"),
     ):
         axes.text(2.15, y, text, color=COLOURS[name], fontsize=10.5, weight="bold")
     _arrow(axes, (2.7, 1.95), (2.7, 1.2))
@@ -94,7 +94,7 @@ def recursion(path):
 
 
 def constant(results, truth, path):
-    """The EKF trusts a sensor as much when it is bad as when it is good."""
+    """The EKF weighs a sensor the same when it is bad as when it is good."""
     figure, (error, noise) = _pair()
     _errors(error, results, truth, ["ekf"])
     _noises(noise, results, ["ekf"])
@@ -102,12 +102,14 @@ def constant(results, truth, path):
 
 
 def fading(results, truth, path):
-    """Sage-Husa follows: fast and restless, or calm and late."""
-    figure, (share, noise) = _pair()
+    """Sage-Husa adapts: fast and noisy, or smooth and late."""
+    figure, (attenuation, noise) = _pair()
     for name in ("shkf95", "shkf999"):
-        share.plot(T, np.asarray(results[name].d)[:, 3], color=COLOURS[name], label=LABELS[name])
-    share.set(ylabel="d, share of news", yscale="log", ylim=(5e-4, 1.0))
-    share.legend(loc="upper right", ncols=2)
+        attenuation.plot(
+            T, np.asarray(results[name].d)[:, 3], color=COLOURS[name], label=LABELS[name]
+        )
+    attenuation.set(ylabel="attenuation d", yscale="log", ylim=(5e-4, 1.0))
+    attenuation.legend(loc="upper right", ncols=2)
     _noises(noise, results, ["shkf95", "shkf999"])
     _write(figure, path)
 
@@ -121,7 +123,7 @@ def learned(results, truth, path):
 
 
 def policy(results, truth, path):
-    """What the network learned: its d by how surprising the measurement is."""
+    """What the network learned: its d against the NIS."""
     figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
     axes = figure.subplots()
     nis, d = np.asarray(results["ndr"].nis), np.asarray(results["ndr"].d)
@@ -134,8 +136,8 @@ def policy(results, truth, path):
         )
         axes.plot(middle[shown], half, color=colour, marker="o", ms=3, label=f"{label}, median")
         axes.fill_between(middle[shown], low, high, color=colour, alpha=0.2, lw=0)
-    axes.axvline(2.0, color="0.4", ls=":", label="as many as channels: expected")
-    axes.set(xlabel="NIS of the step", xscale="log", ylabel="d, share of news", ylim=(0, None))
+    axes.axvline(2.0, color="0.4", ls=":", label="number of channels: expected")
+    axes.set(xlabel="NIS of the step", xscale="log", ylabel="attenuation d", ylim=(0, None))
     axes.legend(loc="upper left")
     _write(figure, path)
 
@@ -199,7 +201,7 @@ def _write(figure, path):
 
 
 def main(folder=FOLDER):
-    """Write them all; say the mean errors that the page quotes."""
+    """Write them all; print the RMS errors that the page quotes."""
     with matplotlib.rc_context(SETTINGS):
         results, truth, _ = filtered()
         recursion(folder / "recursion.svg")

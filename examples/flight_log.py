@@ -1,4 +1,4 @@
-"""A flight log from `sagewing inspect` to C: what you would do with a log of your own.
+"""A flight log from `sagewing inspect` to C, as you would do it with a log of your own.
 
 Writes a simulated flight as a log, looks at it, runs filters on it with the pose hidden for two
 seconds, and exports the learned one as C.
@@ -56,7 +56,7 @@ def turned(q: np.ndarray, angles: np.ndarray) -> np.ndarray:
 
 
 def step(*command: str) -> None:
-    """What you would type, and what it says."""
+    """Print a command and run it."""
     print(f"\n$ sagewing {' '.join(command)}", flush=True)
     sagewing(list(command))
 

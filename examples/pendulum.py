@@ -1,7 +1,7 @@
 """A pendulum from scratch: simulate it, estimate it with an EKF and a Sage-Husa filter, compare.
 
 A camera sees the sine of the angle, thirty times a second for a minute. From 20 s to 40 s it is
-eight times as noisy as its data sheet says, and at 50 s it is blind for one second.
+eight times as noisy as its data sheet says, and at 50 s it sees nothing for one second.
 
     python examples/pendulum.py
 """
@@ -19,9 +19,9 @@ DT = 1.0 / 30.0
 STEPS = 1800
 STD = 0.05  # of the camera, by its data sheet
 NOISY, BLIND = slice(600, 1200), slice(1500, 1530)
-Q = np.array([1e-6, 1e-4])  # what friction and wind do to angle and rate in a step
+Q = np.array([1e-6, 1e-4])  # friction and wind, in a step: variances of angle and rate
 R = np.array([STD**2])
-STARTS_AT, UNSURE_BY = np.array([1.0, 0.0]), np.diag([0.1, 0.1])
+X0, P0 = np.array([1.0, 0.0]), np.diag([0.1, 0.1])
 
 
 class Pendulum(sw.Model):
@@ -38,13 +38,13 @@ class Pendulum(sw.Model):
         return jnp.stack([angle, rate])
 
     def observe(self, x, u):
-        """What the camera sees."""
+        """The sine of the angle."""
         return jnp.sin(x[:1])
 
 
 def simulated(seed):
     """The true states [T, 2], the measurements [T, 1] and their true standard deviation [T]."""
-    draw, model, x = np.random.default_rng(seed), Pendulum(), STARTS_AT
+    draw, model, x = np.random.default_rng(seed), Pendulum(), X0
     truth = np.empty((STEPS, 2))
     for k in range(STEPS):
         x = np.asarray(model.transition(x, None, DT)) + np.sqrt(Q) * draw.standard_normal(2)
@@ -63,7 +63,7 @@ def rmse(result, truth, steps):
 
 
 def plot(results, truth, std, path):
-    """Errors of the angle above, the noise that each filter believes in below."""
+    """Errors of the angle above, the noise estimate of each filter below."""
     t = DT * np.arange(1, STEPS + 1)
     figure, (above, below) = plt.subplots(2, sharex=True, figsize=(8, 5), layout="constrained")
     for (name, result), colour in zip(results.items(), ("#0072B2", "#CC79A7"), strict=True):
@@ -88,9 +88,7 @@ def main(folder):
         "EKF": sw.EKF(Pendulum(), Q, R),
         "Sage-Husa": sw.SageHusa(Pendulum(), Q, R, b=0.98, gain_noise="posterior"),
     }
-    results = {
-        name: sw.run(filt, x0=STARTS_AT, P0=UNSURE_BY, z=z, dt=DT) for name, filt in filters.items()
-    }
+    results = {name: sw.run(filt, x0=X0, P0=P0, z=z, dt=DT) for name, filt in filters.items()}
     parts = {"0..20 s": slice(0, 600), "20..40 s": NOISY, "40..60 s": slice(1200, STEPS)}
     print("RMSE of the angle, degrees" + "".join(f"{part:>10}" for part in parts))
     for name, result in results.items():

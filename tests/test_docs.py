@@ -10,13 +10,16 @@ from docs_pages import DOCS, PAGES, ROOT, blocks, module
 
 import sagewing as sw
 from sagewing.cli.commands import GROUPS
+from sagewing.logs.flight import Pose
 from sagewing.logs.readers.npz import read_flight
+from sagewing.logs.track import Scene, Track
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised", "as_a_user_runs_it")
 
 RUNS = "<!-- runs -->"
 COMMANDS = DOCS / "commands.md"
-LARGEST_PICTURE = 100_000
+LARGEST_PICTURE, LARGEST_FLIGHT = 100_000, 300_000
+FLIGHT = sorted((DOCS / "pictures").glob("flight-*.svg"))  # drawn from flights that are not here
 
 
 def _named(pages):
@@ -101,14 +104,42 @@ def test_pictures_are_small_and_are_drawn_by_their_script(tmp_path, capsys):
     pictures = module(DOCS / "pictures.py")
     pictures.main(tmp_path)
     drawn = {path.name for path in tmp_path.iterdir()}
-    assert drawn == {path.name for path in (DOCS / "pictures").iterdir()}
-    for path in (DOCS / "pictures").iterdir():
+    kept = [path for path in (DOCS / "pictures").iterdir() if path not in FLIGHT]
+    assert drawn == {path.name for path in kept}
+    for path in kept:
         assert path.stat().st_size < LARGEST_PICTURE
     said = capsys.readouterr().out
     page = (DOCS / "idea.md").read_text()
     for name, column in (("ekf", 2), ("shkf95", 2), ("shkf999", 2), ("ndr", 2), ("ndr", 1)):
         row = next(line.split() for line in said.splitlines() if line.split()[0] == name)
         assert row[column] in page, row
+
+
+def _circle(radius: float) -> Scene:
+    """A circle of 10 s without a pose in its middle, and two filters that are off by `radius`."""
+    t = np.arange(0.0, 10.0, 0.01)
+    truth = np.stack([np.cos(t), np.sin(t), np.zeros_like(t)], axis=1)
+    upright = np.tile([1.0, 0.0, 0.0, 0.0], (len(t), 1))
+    std = np.full_like(truth, 0.1)
+    tracks = tuple(
+        Track(name, Pose(truth + np.array([off, 0.0, 0.0]), upright), position_std=std)
+        for name, off in (("ekf", 2 * radius), ("ndr-universal", radius))
+    )
+    seen = np.where(((t < 4.0) | (t > 6.0))[:, None], truth, np.nan)
+    pose = Pose(seen, upright)
+    return Scene(f"circle {radius}", t, pose, t, Pose(truth, upright), ((4.0, 6.0),), tracks)
+
+
+def test_the_picture_of_the_readme_shows_the_flight_with_the_median_error(tmp_path):
+    picture = module(DOCS / "flight_picture.py")
+    shown = picture.median([_circle(radius) for radius in (0.3, 0.1, 0.4, 0.2)])
+    assert shown.name == "circle 0.2"
+    assert {path.name for path in FLIGHT} == {f"flight-{page}.svg" for page in picture.PAGES}
+    for path in FLIGHT:
+        assert path.stat().st_size < LARGEST_FLIGHT
+        assert str(path.relative_to(ROOT)) in (ROOT / "README.md").read_text()
+        picture.draw(shown, path.stem.removeprefix("flight-"), tmp_path / path.name)
+        assert (tmp_path / path.name).stat().st_size > 10_000
 
 
 def test_the_site_builds_and_fetches_nothing(tmp_path):

@@ -77,3 +77,11 @@ def test_the_links_in_the_readme_lead_somewhere():
     for page in ("README.md", "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
             assert "://" in target or (ROOT / target).exists(), f"{page}: {target}"
+
+
+def test_the_files_that_a_page_names_exist():
+    """Paths of the package, with `.py`, `.md` or a slash at their end."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for path in re.findall(r"`(?:sagewing|tests|benchmarks|docs)/[\w/.]+`", page.read_text()):
+            assert (ROOT / path.strip("`")).exists(), f"{page.name}: {path}"
