@@ -20,8 +20,8 @@ from log_files import (
 )
 
 import sagewing as sw
-from sagewing.logs.geodesy import local
-from sagewing.logs.readers.columns import Map, Source
+from sagewing.logs.geodesy import east_north_up
+from sagewing.logs.readers.map import Map, SignalSource
 from sagewing.logs.readers.read import read_log
 from sagewing.logs.rotate import from_matrix
 
@@ -52,7 +52,7 @@ def geodetic(position):
     fixes = np.tile(HOME, (len(position), 1))
     scale = np.array([1.0 / 111_000.0, 1.0 / 75_000.0, 1.0])
     for _ in range(20):
-        off = position - local(fixes, HOME)
+        off = position - east_north_up(fixes, HOME)
         fixes = fixes + off[:, [1, 0, 2]] * scale
     return fixes
 
@@ -163,11 +163,11 @@ def test_odometry_beside_motion_capture_is_the_vehicles_own_and_a_map_may_choose
     log = read_log(path)
     assert log.position.name.startswith("/mocap")
     assert log.onboard_position.name.startswith("/odom")
-    chosen = read_log(path, Map(pose=Source(topic="/odom", delay_ms=40.0)))
+    chosen = read_log(path, Map(pose=SignalSource(topic="/odom", delay_ms=40.0)))
     assert chosen.position.name.startswith("/odom")
     np.testing.assert_allclose(chosen.position.t, FLIGHT.pose_t - 0.04, atol=1e-6)
     with pytest.raises(sw.InputError, match=r"/nowhere.*known: .*/mocap \(PoseStamped\)"):
-        read_log(path, Map(pose=Source(topic="/nowhere")))
+        read_log(path, Map(pose=SignalSource(topic="/nowhere")))
 
 
 def test_an_euroc_folder_is_read_and_its_only_pose_is_the_ground_truth(tmp_path):

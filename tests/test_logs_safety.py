@@ -25,8 +25,8 @@ from log_files import (
 import sagewing as sw
 from sagewing.cli import main as cli
 from sagewing.files import read_regular
-from sagewing.logs.readers import rosbag
-from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers import rosbag_bounded
+from sagewing.logs.readers.map import read_map
 from sagewing.logs.readers.read import read_log
 
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
@@ -126,7 +126,7 @@ def test_a_format_that_claims_terabytes_is_not_laid_out(tmp_path, formats, why):
 
 
 def test_a_chunk_of_a_bag_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(rosbag, "LARGEST_CHUNK", 1 << 16)
+    monkeypatch.setattr(rosbag_bounded, "LARGEST_CHUNK", 1 << 16)
     path = tmp_path / "bomb.bag"
     from rosbags.rosbag1 import Writer
     from rosbags.typesys import Stores, get_typestore

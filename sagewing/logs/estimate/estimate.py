@@ -14,7 +14,7 @@ from jaxtyping import Float
 from sagewing.errors import InputError
 from sagewing.filters.recursion import innovation
 from sagewing.logs.estimate.filters import build, check_filters, noise_of
-from sagewing.logs.estimate.scores import Innovations, score
+from sagewing.logs.estimate.scores import InnovationSeries, score
 from sagewing.logs.flight import Pose
 from sagewing.logs.rotate import conjugate, rotate, to_euler
 from sagewing.logs.timeline import Timeline
@@ -35,14 +35,14 @@ UNSEEN_ATTITUDE = 0.05
 Windows = Sequence[tuple[float, float]]
 
 
-class Outcome(NamedTuple):
+class LogEstimates(NamedTuple):
     """What is shown, and the rows of the table."""
 
     scene: Scene
     rows: list[dict[str, Any]]
 
 
-def run_own(
+def estimate_log(
     line: Timeline,
     filters: Sequence[str],
     learned: dict[str, Any],
@@ -51,7 +51,7 @@ def run_own(
     position_std: Sequence[float] | None = None,
     attitude_std: float | None = None,
     report: Callable[[str, float], None] = lambda name, share: None,
-) -> Outcome:
+) -> LogEstimates:
     """Every filter through the same log; `outages` hide the pose, in seconds from the start.
 
     `learned` has the weights of the filters that need some, and the standard deviations replace
@@ -66,7 +66,7 @@ def run_own(
     turns = bool(np.isfinite(line.pose.quaternion).any())
     stopped = Event()
 
-    def one(name: str) -> tuple[Track, Innovations]:
+    def one(name: str) -> tuple[Track, InnovationSeries]:
         def told(share: float) -> None:
             if stopped.is_set():
                 raise RuntimeError("stopped")
@@ -107,7 +107,7 @@ def run_own(
         outages=tuple(sorted((*line.dropouts, *((float(a), float(b)) for a, b in outages)))),
         tracks=tuple(tracks),
     )
-    return Outcome(scene, [{"flight": line.name, **row} for row in rows])
+    return LogEstimates(scene, [{"flight": line.name, **row} for row in rows])
 
 
 def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
@@ -121,7 +121,7 @@ def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
                 f"--outage {start:g}:{stop:g} is not within the log, which lasts {last:.1f} s; "
                 "give seconds from its first pose, such as 10:12."
             )
-    return line.hidden(outages)
+    return line.steps_within(outages)
 
 
 def measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"]:
@@ -203,7 +203,7 @@ def _track(
     kept: np.ndarray,
     adapts: bool,
     report: Callable[[float], None],
-) -> tuple[Track, Innovations]:
+) -> tuple[Track, InnovationSeries]:
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
     real = real_dtype()
     x0, P = (jnp.asarray(a, real) for a in _start(line))
@@ -232,7 +232,7 @@ def _track(
         **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
     )
     ok, restarts = said["ok"][:, 0] > 0.0, int(state.recovery.restarts)
-    return track, Innovations(said["nu"], arrived, ok, restarts)
+    return track, InnovationSeries(said["nu"], arrived, ok, restarts)
 
 
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:

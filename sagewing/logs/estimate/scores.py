@@ -11,7 +11,7 @@ from sagewing.logs.track import Track
 from sagewing.metrics.errors import attitude_error, rms
 
 
-class Innovations(NamedTuple):
+class InnovationSeries(NamedTuple):
     """What each measurement was off by, which channels of it arrived, and where all was well.
 
     `restarts` is how often the filter had to go back to an earlier state.
@@ -28,7 +28,7 @@ def score(
     t: Times,
     truth: Pose | None,
     arrived: Times,
-    seen: Innovations | None,
+    seen: InnovationSeries | None,
     outages: Sequence[tuple[float, float]],
     separate: bool,
 ) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def score(
     return row
 
 
-def whiteness(seen: Innovations) -> float:
+def whiteness(seen: InnovationSeries) -> float:
     """How alike an innovation is to the one before it: the mean of the channels' correlations.
 
     It is 0 for a filter that knows its noise, within about 2 / sqrt(poses). Above, the filter lags

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sagewing.logs.readers.columns import SECONDS, Map, Source
-from sagewing.logs.readers.tables import SAMPLE_ROWS, Table
-from sagewing.logs.repair import FORCE_G, FORCE_M_S2
+from sagewing.logs.checks import FORCE_G, FORCE_M_S2
+from sagewing.logs.readers.map import SECONDS, Map, SignalSource
+from sagewing.logs.readers.text_table import SAMPLE_ROWS, Table
 
 TIME = re.compile(r"(t|time|stamp|.*time_?stamp.*|time_.*|t_.*|.*_time|secs?|seconds)")
 AXES = ("x", "y", "z")
@@ -149,7 +149,7 @@ def _time(table: Table) -> dict[str, str] | None:
     return {"time": name, "time_unit": fits[0] if fits else "s"}
 
 
-def _imu(table: Table) -> Source | None:
+def _imu(table: Table) -> SignalSource | None:
     gyro, acc = (_vector(table, VECTORS[what]) for what in ("gyro", "acc"))
     if not gyro or not acc:
         return None
@@ -157,7 +157,7 @@ def _imu(table: Table) -> Source | None:
     force, rate = _length(forces, 0.5), _length(rates, 0.9)
     said = " ".join(gyro).lower()
     degrees = "deg" in said or ("rad" not in said and rate > DEGREES_RAD_S)
-    return Source(
+    return SignalSource(
         acc=acc,
         acc_unit="g" if FORCE_G[0] < force < FORCE_G[1] else "m/s^2",
         gyro=gyro,
@@ -172,13 +172,13 @@ def _length(vectors: np.ndarray, quantile: float) -> float:
     return float(np.quantile(lengths, quantile)) if len(lengths) else np.nan
 
 
-def _pose(table: Table) -> Source | None:
+def _pose(table: Table) -> SignalSource | None:
     gps, position = _each(table, GPS), _vector(table, VECTORS["position"])
     if len(gps) != 3 and not position:
         return None
     quaternion = _vector(table, QUATERNION, ("w", "x", "y", "z"))
     euler = _each(table, EULER)
-    source = Source(quaternion=quaternion)
+    source = SignalSource(quaternion=quaternion)
     if not quaternion and len(euler) == 3:
         angles = table.columns(euler, rows=SAMPLE_ROWS)
         degrees = np.nanmax(np.abs(angles), initial=0.0) > 2.1 * np.pi

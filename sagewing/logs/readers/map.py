@@ -31,7 +31,7 @@ STD = (1e-9, 1e9)  # m and rad; what is beyond cannot be squared in 32 bits
 
 
 @dataclass(frozen=True)
-class Source:
+class SignalSource:
     """Where one sensor's numbers are: columns by their names, or a topic."""
 
     file: str | None = None  # in a log that is a folder
@@ -56,7 +56,7 @@ class Source:
 COLUMNS = {"acc": 3, "gyro": 3, "position": 3, "quaternion": 4, "euler": 3, "gps": 3}
 NUMBERS = ("delay_ms", "position_std", "attitude_std")
 OF_IMU = {"file", "topic", "time", "time_unit", "acc", "acc_unit", "gyro", "gyro_unit"}
-OF_POSE = {field.name for field in fields(Source)} - {"acc", "acc_unit", "gyro", "gyro_unit"}
+OF_POSE = {field.name for field in fields(SignalSource)} - {"acc", "acc_unit", "gyro", "gyro_unit"}
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Map:
     "enu" is z up with a body of forward, left, up; "ned" z down with forward, right, down.
     """
 
-    imu: Source = Source()
-    pose: Source = Source()
-    truth: Source | None = None
+    imu: SignalSource = SignalSource()
+    pose: SignalSource = SignalSource()
+    truth: SignalSource | None = None
     frame: Frame = "enu"
 
     def toml(self) -> str:
@@ -81,7 +81,7 @@ class Map:
         return "\n".join(lines) + "\n"
 
 
-def _said(source: Source, allowed: set[str]) -> list[str]:
+def _said(source: SignalSource, allowed: set[str]) -> list[str]:
     """What differs from the default, and the units of what is there."""
     lines = []
     for field in fields(source):
@@ -111,9 +111,9 @@ def read_map(path: Path) -> Map:
     frame = table.get("frame", "enu")
     if frame not in get_args(Frame):
         raise InputError(f'{path}: frame must be "enu" or "ned"; got {shown(frame)}.')
-    imu = _source(table, "imu", OF_IMU, path) or Source()
+    imu = _source(table, "imu", OF_IMU, path) or SignalSource()
     pose, truth = (_source(table, name, OF_POSE, path) for name in ("pose", "truth"))
-    return Map(imu, pose or Source(), truth, frame)
+    return Map(imu, pose or SignalSource(), truth, frame)
 
 
 def _check_lengths(text: str, path: Path) -> None:
@@ -127,14 +127,14 @@ def _check_lengths(text: str, path: Path) -> None:
         )
 
 
-def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> Source | None:
+def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> SignalSource | None:
     if name not in table:
         return None
     given, where = table[name], f"{path}, [{name}]"
     if not isinstance(given, dict):
         raise InputError(f"{where} must be a table such as\n[{name}]\ntime = 't'.")
     _only(given, allowed, where)
-    source = Source()
+    source = SignalSource()
     for key, value in given.items():
         source = replace(source, **{key: _value(key, value, where)})
     if source.file is not None and Path(source.file).name != source.file:
