@@ -139,9 +139,9 @@ def _time(table: Table) -> dict[str, str] | None:
     name = next((n for n in table.numeric() if TIME.fullmatch(plain(n))), None)
     if name is None:
         return None
-    said = re.search(r"[\[(_ ](ns|us|ms|s|nsec|usec|msec|sec)[\])]?\s*$", name.lower())
-    if said:
-        return {"time": name, "time_unit": said[1].removesuffix("ec")}
+    unit = re.search(r"[\[(_ ](ns|us|ms|s|nsec|usec|msec|sec)[\])]?\s*$", name.lower())
+    if unit:
+        return {"time": name, "time_unit": unit[1].removesuffix("ec")}
     t = table.columns([name], rows=SAMPLE_ROWS)[:, 0]
     steps = np.diff(t)
     step = float(np.median(steps[steps > 0.0])) if np.any(steps > 0.0) else 0.01
@@ -155,8 +155,8 @@ def _imu(table: Table) -> SignalSource | None:
         return None
     rates, forces = (table.columns(c, rows=SAMPLE_ROWS) for c in (gyro, acc))
     force, rate = _length(forces, 0.5), _length(rates, 0.9)
-    said = " ".join(gyro).lower()
-    degrees = "deg" in said or ("rad" not in said and rate > DEGREES_RAD_S)
+    names = " ".join(gyro).lower()
+    degrees = "deg" in names or ("rad" not in names and rate > DEGREES_RAD_S)
     return SignalSource(
         acc=acc,
         acc_unit="g" if FORCE_G[0] < force < FORCE_G[1] else "m/s^2",
@@ -185,5 +185,5 @@ def _pose(table: Table) -> SignalSource | None:
         source = replace(source, euler=euler, euler_unit="deg" if degrees else "rad")
     if len(gps) == 3:
         return replace(source, gps=gps)
-    said = " ".join(position).lower()
-    return replace(source, position=position, position_unit="mm" if "mm" in said else "m")
+    names = " ".join(position).lower()
+    return replace(source, position=position, position_unit="mm" if "mm" in names else "m")
