@@ -159,19 +159,20 @@ def write_bag1(path, flight, topics=None):
         _fill(writer, store, (topics or pose_topics)(flight, store), ros1=True)
 
 
-def write_bag2(path, flight, topics=None, storage=None):
+def write_bag2(path, flight, topics=None, storage=None, qos=()):
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
     store = get_typestore(Stores.ROS2_HUMBLE)
     plugin = StoragePlugin.MCAP if storage == "mcap" else StoragePlugin.SQLITE3
     with Writer(path, version=9, storage_plugin=plugin) as writer:
-        _fill(writer, store, (topics or pose_topics)(flight, store), ros1=False)
+        _fill(writer, store, (topics or pose_topics)(flight, store), ros1=False, qos=qos)
 
 
-def _fill(writer, store, topics, ros1):
+def _fill(writer, store, topics, ros1, qos=()):
+    extra = {"offered_qos_profiles": qos} if qos else {}
     for topic, kind, messages in topics:
-        connection = writer.add_connection(topic, kind, typestore=store)
+        connection = writer.add_connection(topic, kind, typestore=store, **extra)
         write = store.serialize_ros1 if ros1 else store.serialize_cdr
         for t, message in messages:
             writer.write(connection, round(1e9 * t), write(message, kind))

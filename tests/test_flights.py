@@ -8,15 +8,15 @@ import pytest
 
 import sagewing as sw
 from sagewing.logs import Flight, read_flight, read_flights
-from sagewing.logs.repair import Signal
 from sagewing.logs.rotate import (
     conjugate,
+    flip_body_axes,
     multiply,
     rotate,
     rotation_vector,
     slerp,
-    turned_over,
 )
+from sagewing.logs.signal import Signal
 from sagewing.sim.plant import Flown
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights"
@@ -168,8 +168,8 @@ def test_a_body_with_z_down_is_turned_over(written):
     down = {
         "acc": flip * log["acc"],
         "gyro": flip * log["gyro"],
-        "quat_wxyz": turned_over(log["quat_wxyz"]),
-        "est_quat_wxyz": turned_over(log["quat_wxyz"]),
+        "quat_wxyz": flip_body_axes(log["quat_wxyz"]),
+        "est_quat_wxyz": flip_body_axes(log["quat_wxyz"]),
         "mot": np.full((N, 1), -9.9),
     }
     up, flight = read_flight(written()), read_flight(written(**down))

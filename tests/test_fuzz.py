@@ -30,7 +30,7 @@ from scenes import ROWS, circle
 
 import sagewing as sw
 from sagewing.cli.report import Report
-from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers.map import read_map
 from sagewing.logs.readers.npz import read_flight
 from sagewing.logs.readers.read import read_log
 from sagewing.logs.survey import survey

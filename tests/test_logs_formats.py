@@ -20,10 +20,13 @@ from log_files import (
 )
 
 import sagewing as sw
-from sagewing.logs.geodesy import local
-from sagewing.logs.readers.columns import Map, Source
+from sagewing.logs.geodesy import east_north_up
+from sagewing.logs.log import Log
+from sagewing.logs.readers import read as reading
+from sagewing.logs.readers.map import Map, SignalSource
 from sagewing.logs.readers.read import read_log
 from sagewing.logs.rotate import from_matrix
+from sagewing.logs.signal import Signal
 
 FLIGHT = flown(seconds=2.0, imu_hz=100.0, pose_hz=20.0)
 HOME = np.array([47.3977, 8.5456, 488.0])
@@ -52,7 +55,7 @@ def geodetic(position):
     fixes = np.tile(HOME, (len(position), 1))
     scale = np.array([1.0 / 111_000.0, 1.0 / 75_000.0, 1.0])
     for _ in range(20):
-        off = position - local(fixes, HOME)
+        off = position - east_north_up(fixes, HOME)
         fixes = fixes + off[:, [1, 0, 2]] * scale
     return fixes
 
@@ -131,6 +134,27 @@ def test_a_ros2_bag_is_read_back_as_a_folder_and_as_a_file(tmp_path, storage):
         assert_read(read_log(next(folder.glob("*.mcap"))))
 
 
+@pytest.mark.parametrize("storage", ["sqlite3", "mcap"])
+def test_the_quality_of_service_of_a_topic_does_not_matter(tmp_path, storage):
+    from rosbags import interfaces as ros
+
+    second = ros.QosTime(1, 0)
+    qos = ros.Qos(
+        ros.QosHistory.KEEP_LAST,
+        10,
+        ros.QosReliability.RELIABLE,
+        ros.QosDurability.VOLATILE,
+        second,
+        second,
+        ros.QosLiveliness.AUTOMATIC,
+        second,
+        False,
+    )
+    write_bag2(tmp_path / "bag", FLIGHT, storage=storage, qos=[qos])
+    assert "keep_last" in (tmp_path / "bag" / "metadata.yaml").read_text()
+    assert_read(read_log(tmp_path / "bag"))
+
+
 @pytest.mark.parametrize("kind", POSE_KINDS[1:])
 def test_names_in_a_ros2_message_may_have_any_length(tmp_path, kind):
     write_bag2(tmp_path / "bag", FLIGHT, lambda f, store: pose_topics(f, store, kind))
@@ -163,11 +187,11 @@ def test_odometry_beside_motion_capture_is_the_vehicles_own_and_a_map_may_choose
     log = read_log(path)
     assert log.position.name.startswith("/mocap")
     assert log.onboard_position.name.startswith("/odom")
-    chosen = read_log(path, Map(pose=Source(topic="/odom", delay_ms=40.0)))
+    chosen = read_log(path, Map(pose=SignalSource(topic="/odom", delay_ms=40.0)))
     assert chosen.position.name.startswith("/odom")
     np.testing.assert_allclose(chosen.position.t, FLIGHT.pose_t - 0.04, atol=1e-6)
     with pytest.raises(sw.InputError, match=r"/nowhere.*known: .*/mocap \(PoseStamped\)"):
-        read_log(path, Map(pose=Source(topic="/nowhere")))
+        read_log(path, Map(pose=SignalSource(topic="/nowhere")))
 
 
 def test_an_euroc_folder_is_read_and_its_only_pose_is_the_ground_truth(tmp_path):
@@ -189,6 +213,34 @@ def test_the_mount_of_euroc_motion_capture_is_taken_out(tmp_path):
 def test_a_matrix_and_its_quaternion_are_one_rotation():
     half = np.diag([-1.0, 1.0, -1.0])
     np.testing.assert_allclose(from_matrix(half), [0.0, 0.0, 1.0, 0.0], atol=1e-12)
+
+
+def test_a_mount_that_mirrors_is_refused(tmp_path):
+    folder = write_euroc(tmp_path / "V1", FLIGHT, "vicon0", np.eye(4))
+    file = next(folder.rglob("vicon0/sensor.yaml"))
+    mirror = ", ".join(map(str, np.diag([1.0, 1.0, -1.0, 1.0]).ravel()))
+    file.write_text(f"T_BS:\n  cols: 4\n  rows: 4\n  data: [{mirror}]\n")
+    with pytest.raises(sw.InputError, match="T_BS is no rotation and shift"):
+        read_log(folder)
+
+
+def test_a_new_format_is_one_line_in_the_table(tmp_path, monkeypatch):
+    class Known:
+        FORMAT = "a made-up log (.known)"
+
+        def recognises(self, path):
+            return path.suffix == ".known"
+
+        def read(self, path, map=None):
+            t, nothing = np.arange(3.0), np.zeros((3, 3))
+            return Log(path.stem, str(path), Signal("acc", t, nothing), Signal("gyro", t, nothing))
+
+    monkeypatch.setattr(reading, "READERS", (Known(), *reading.READERS))
+    (tmp_path / "one.known").write_bytes(b"x")
+    (tmp_path / "one.other").write_bytes(b"\x00")
+    assert read_log(tmp_path / "one.known").name == "one"
+    with pytest.raises(sw.InputError, match="a made-up log"):
+        read_log(tmp_path / "one.other")
 
 
 def test_what_is_no_log_is_refused_with_what_is(tmp_path):

@@ -24,14 +24,14 @@ from sagewing.cli.inspect import _said
 from sagewing.cli.run import _troubles
 from sagewing.cli.weights import flight_weights
 from sagewing.filters import Attenuation, Fading, Frozen, PerPredictionStep, StepInfo
-from sagewing.logs.estimate.estimate import run_own
+from sagewing.logs.estimate.estimate import estimate_log
 from sagewing.logs.estimate.filters import noise_of
-from sagewing.logs.estimate.scores import Innovations, whiteness
+from sagewing.logs.estimate.scores import InnovationSeries, whiteness
 from sagewing.logs.flight import Pose
 from sagewing.logs.log import Log
-from sagewing.logs.readers.columns import read_map
-from sagewing.logs.repair import Signal
+from sagewing.logs.readers.map import read_map
 from sagewing.logs.rotate import conjugate, multiply, rotate
+from sagewing.logs.signal import Signal
 from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
@@ -90,7 +90,7 @@ def test_a_real_dropout_is_seen_and_a_gap_in_the_imu_is_filled(flight):
     t = flight.pose_t - flight.pose_t[0]
     log = log_of(flight, keep=(t < 2.0) | (t > 3.0))
     gap = (flight.imu_t < 104.0) | (flight.imu_t > 104.1)
-    log.acc, log.gyro = (s.keep(gap) for s in (log.acc, log.gyro))
+    log.acc, log.gyro = (s.select(gap) for s in (log.acc, log.gyro))
     line = timeline(log)
     ((start, stop),) = line.dropouts
     assert stop - start == pytest.approx(1.0, abs=0.06)
@@ -112,7 +112,7 @@ def test_a_row_counts_the_poses_that_a_filter_refused(flight):
     position[[80, 120, 121]] = 1e6
     log.position = log.position._replace(value=position)
     line = timeline(log)
-    (row,) = run_own(line, ("ekf",), {}, **TOLD).rows
+    (row,) = estimate_log(line, ("ekf",), {}, **TOLD).rows
     assert (row["refused"], row["restarts"]) == (3, 0)
     (said,) = _troubles([row])
     assert f"refused 3 of {row['poses']} poses" in said
@@ -133,11 +133,11 @@ def test_an_imu_mounted_on_its_side_is_turned_upright_and_back(flight, learned):
     turn = np.array([[np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0]])  # z becomes x, as in EuRoC
     line = timeline(turned_log(flight, turn))
     assert any("mounted" in note for note in line.notes)
-    made = run_own(line, ("ekf",), {}, **TOLD)
-    back = line.in_log(made.scene.tracks[0].pose)
+    made = estimate_log(line, ("ekf",), {}, **TOLD)
+    back = line.in_log_axes(made.scene.tracks[0].pose)
     at = line.origin - 100.0 + made.scene.t
     upright = timeline(log_of(flight))
-    expected = upright.in_log(run_own(upright, ("ekf",), {}, **TOLD).scene.tracks[0].pose)
+    expected = upright.in_log_axes(estimate_log(upright, ("ekf",), {}, **TOLD).scene.tracks[0].pose)
     over = np.broadcast_to(conjugate(turn), expected.quaternion.shape)
     same = np.abs(np.sum(multiply(expected.quaternion, over) * back.quaternion, axis=1))
     np.testing.assert_allclose(same[at > 1.0], 1.0, atol=2e-3)
@@ -168,7 +168,7 @@ def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any():
 def test_filters_follow_a_log_of_several_rates_and_dead_reckon_through_an_outage(flight, learned):
     noisy = with_noise(flight, 0.02)
     line = timeline(log_of(noisy))
-    made = run_own(line, FILTERS, learned, outages=[(3.0, 4.0)], **TOLD)
+    made = estimate_log(line, FILTERS, learned, outages=[(3.0, 4.0)], **TOLD)
     at = line.origin - 100.0 + made.scene.t
     hidden = (made.scene.t >= 3.0) & (made.scene.t < 4.0)
     assert not made.scene.arrived[hidden].any()
@@ -191,7 +191,7 @@ def test_a_truth_of_its_own_gives_errors_over_the_whole_log(flight):
         "truth_position": Signal("true position", flight.pose_t, flight.position),
         "truth_quaternion": Signal("true attitude", flight.pose_t, flight.quaternion),
     }
-    (row,) = run_own(timeline(log_of(noisy, **truth)), ("ekf",), {}, **TOLD).rows
+    (row,) = estimate_log(timeline(log_of(noisy, **truth)), ("ekf",), {}, **TOLD).rows
     assert 0.001 < row["pos_rmse_m"] < 0.04
     assert row["att_rmse_rad"] < 0.05
 
@@ -201,7 +201,7 @@ def test_a_position_without_attitude_is_a_pose_with_channels_missing(flight):
     log.onboard_quaternion, log.quaternion = log.quaternion, None
     line = timeline(log)
     assert any("no attitude is measured" in note for note in line.notes)
-    made = run_own(line, ("ekf",), {}, position_std=(0.02,) * 3)
+    made = estimate_log(line, ("ekf",), {}, position_std=(0.02,) * 3)
     assert set(made.scene.arrived) == {0.0, 3.0}
     assert made.rows[0]["nis_expected"] == 3.0
     at = line.origin - 100.0 + made.scene.t
@@ -236,7 +236,7 @@ def test_with_a_noisy_gps_alone_the_attitude_is_not_lost():
     log.onboard_quaternion, log.quaternion = log.quaternion, None
     log.truth_position = Signal("true position", flight.imu_t, position_at(flight.imu_t - 100.0))
     log.truth_quaternion = Signal("true attitude", flight.imu_t, attitude_at(flight.imu_t - 100.0))
-    (row,) = run_own(timeline(log), ("ekf",), {}, position_std=(1.0,) * 3).rows
+    (row,) = estimate_log(timeline(log), ("ekf",), {}, position_std=(1.0,) * 3).rows
     assert row["pos_rmse_m"] < 1.0 * np.sqrt(3.0)  # better than the fixes themselves
     assert row["att_rmse_rad"] < 0.3
     assert 0.5 < row["nis_mean"] / row["nis_expected"] < 2.0
@@ -246,9 +246,9 @@ def test_whiteness_is_the_correlation_of_neighbours():
     rng = np.random.default_rng(0)
     white = rng.standard_normal((4000, 2))
     all_came = np.ones_like(white, bool)
-    assert abs(whiteness(Innovations(white, all_came, all_came[:, 0], 0))) < 0.05
+    assert abs(whiteness(InnovationSeries(white, all_came, all_came[:, 0], 0))) < 0.05
     slow = np.cumsum(white, axis=0)
-    assert whiteness(Innovations(slow, all_came, all_came[:, 0], 0)) > 0.9
+    assert whiteness(InnovationSeries(slow, all_came, all_came[:, 0], 0)) > 0.9
 
 
 def test_a_tum_file_has_the_scalar_last_and_no_rows_of_nan():
@@ -359,7 +359,7 @@ def test_a_late_and_an_early_clock_are_told_apart(flight):
 
 def test_a_pose_of_other_axes_than_the_imu_is_warned_of(flight):
     def warned(log):
-        found = survey(log).doubts, timeline(log).notes
+        found = survey(log).warnings, timeline(log).notes
         assert any("WARNING" in note for note in found[0]) == any("WARN" in n for n in found[1])
         return " ".join(found[1])
 
@@ -397,4 +397,4 @@ def test_an_interrupt_does_not_wait_for_the_end_of_the_log(flight):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_own(line, ("ekf",), {}, report=interrupted)
+        estimate_log(line, ("ekf",), {}, report=interrupted)

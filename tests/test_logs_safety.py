@@ -25,8 +25,8 @@ from log_files import (
 import sagewing as sw
 from sagewing.cli import main as cli
 from sagewing.files import read_regular
-from sagewing.logs.readers import rosbag
-from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers import rosbag_bounded
+from sagewing.logs.readers.map import read_map
 from sagewing.logs.readers.read import read_log
 
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
@@ -126,7 +126,7 @@ def test_a_format_that_claims_terabytes_is_not_laid_out(tmp_path, formats, why):
 
 
 def test_a_chunk_of_a_bag_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(rosbag, "LARGEST_CHUNK", 1 << 16)
+    monkeypatch.setattr(rosbag_bounded, "LARGEST_CHUNK", 1 << 16)
     path = tmp_path / "bomb.bag"
     from rosbags.rosbag1 import Writer
     from rosbags.typesys import Stores, get_typestore
@@ -142,11 +142,36 @@ def test_a_chunk_of_a_bag_that_unpacks_without_end_is_not_unpacked(tmp_path, mon
     refused_without_memory(path, "a chunk unpacks to more than")
 
 
-def test_the_bound_on_chunks_is_gone_after_reading(files):
+def test_rosbags_itself_is_as_before_after_reading(files):
     from rosbags.rosbag1.reader import decompressors
+    from rosbags.rosbag2 import storage_mcap
 
+    before = dict(storage_mcap.DECOMPRESSORS)
     read_log(files["bag1"])
+    read_log(files["db3"])
     assert decompressors["bz2"] is bz2.decompress
+    assert before == storage_mcap.DECOMPRESSORS
+
+
+def test_an_mcap_chunk_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
+    from rosbags.rosbag2 import storage_mcap
+
+    write_bag2(tmp_path / "bag", FLIGHT, storage="mcap")
+    (path,) = (tmp_path / "bag").glob("*.mcap")
+    monkeypatch.setattr(rosbag_bounded, "LARGEST_CHUNK", 1 << 10)
+    packed = storage_mcap.zstd.compress(bytes(1 << 28))
+
+    def zeros(data, compression, size, crc):
+        return storage_mcap.DECOMPRESSORS["zstd"](packed, size)
+
+    monkeypatch.setattr(storage_mcap, "decompress", zeros)
+    refused_without_memory(path, "a chunk unpacks to more than")
+
+
+def test_quality_of_service_in_metadata_is_checked_before_it_is_parsed(tmp_path, files):
+    nested = '"' + 1500 * r"\x5b" + '"'  # brackets, but for the text of the metadata itself
+    folder = changed(files, tmp_path, "profiles: []", f"profiles: {nested}")
+    refused_without_memory(folder, "brackets more than")
 
 
 def changed(files, place, old, new):

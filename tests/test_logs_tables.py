@@ -6,13 +6,14 @@ from log_files import G, flown, ned, ned_attitude, write_imu_csv, write_tum
 
 import sagewing as sw
 from sagewing.logs.clock import clock_offset
-from sagewing.logs.geodesy import earth_centred, local
-from sagewing.logs.readers.columns import Map, Source, read_map
-from sagewing.logs.readers.draft import draft
-from sagewing.logs.readers.read import read_log, tables_of
-from sagewing.logs.readers.tables import read_table
-from sagewing.logs.repair import Signal
+from sagewing.logs.geodesy import earth_centred, east_north_up
+from sagewing.logs.readers.map import Map, SignalSource, read_map
+from sagewing.logs.readers.read import read_log
+from sagewing.logs.readers.text import tables_of
+from sagewing.logs.readers.text_draft import draft
+from sagewing.logs.readers.text_table import read_table
 from sagewing.logs.rotate import to_euler
+from sagewing.logs.signal import Signal
 from sagewing.logs.survey import survey
 
 FLIGHT = flown(seconds=3.0, imu_hz=100.0, pose_hz=25.0)
@@ -119,7 +120,7 @@ def test_a_pose_that_is_held_until_the_next_counts_once(tmp_path):
 
 def test_latitude_and_longitude_become_metres(tmp_path):
     fixes = np.array([[47.0, 8.0, 400.0], [47.0001, 8.0, 400.0], [47.0, 8.0001, 410.0]])
-    metres = local(fixes)
+    metres = east_north_up(fixes)
     # A minute of latitude is a nautical mile, to half a percent.
     np.testing.assert_allclose(metres[1], [0.0, 0.006 * 1852.0, 0.0], atol=0.06)
     np.testing.assert_allclose(metres[2], [7.602, 0.0, 10.0], atol=0.01)
@@ -169,7 +170,7 @@ def test_a_word_where_a_number_should_be_is_named(tmp_path, table):
     text = table.read_text().splitlines()
     text[5] = text[5].replace(";", ";broken", 1)
     table.write_text("\n".join(text))
-    found = Map(imu=Source(time="time [ms]", acc=("ax", "ay", "az"), gyro=("wx", "wy", "wz")))
+    found = Map(imu=SignalSource(time="time [ms]", acc=("ax", "ay", "az"), gyro=("wx", "wy", "wz")))
     with pytest.raises(sw.InputError, match=r"flight.csv is not a table of numbers.*broken"):
         read_log(table, found)
 
@@ -188,7 +189,7 @@ def test_the_survey_sees_rates_gaps_and_units(tmp_path, table):
     assert seen["gyroscope"].rate_hz == pytest.approx(100.0, rel=1e-3)
     assert seen["position"].rate_hz == pytest.approx(25.0, rel=1e-3)
     assert seen["accelerometer"].unit == "g?"
-    assert any("acc_unit" in doubt for doubt in found.doubts)
+    assert any("acc_unit" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize("late", [-0.12, 0.0, 0.047])

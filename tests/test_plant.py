@@ -58,13 +58,13 @@ def every_array(flights):
     return np.concatenate([np.ravel(a) for flown in flights for a in flown])
 
 
-@partial(jax.jit, compiler_options=paths.QUICKLY)
+@partial(jax.jit, compiler_options=paths.FAST_COMPILE)
 def driven(errors, commands):
     """Open loop, from a tumble: state and IMU of the plant, and of the filters' model."""
-    model, body = QuadrotorDynamic(), plant.drawn(KEY, errors)
+    model, body = QuadrotorDynamic(), plant.draw_plant(KEY, errors)
     x = jnp.zeros(19).at[Q].set(jnp.array([0.98, 0.1, -0.1, 0.1])).at[V].set(1.5)
     x = model.normalize(x.at[W].set(jnp.array([0.3, -0.2, 0.5])))
-    now = plant.Flying(x, commands[0], *(jnp.zeros(n) for n in (6, 4, 3, 3)))
+    now = plant.PlantState(x, commands[0], *(jnp.zeros(n) for n in (6, 4, 3, 3)))
 
     def step(both, u):
         now, x = both
@@ -115,7 +115,7 @@ def test_gusts_are_felt_by_the_accelerometer():
 
 def test_a_vehicle_is_off_by_a_few_percent():
     expected = PlantErrors()
-    draw = jax.jit(jax.vmap(plant.drawn, (0, None)), compiler_options=paths.QUICKLY)
+    draw = jax.jit(jax.vmap(plant.draw_plant, (0, None)), compiler_options=paths.FAST_COMPILE)
     some = draw(jax.random.split(KEY, 4000), expected)
     for got, nominal, std in (
         (some.body.vehicle.mass, QDRONE.mass, expected.mass_std),

@@ -9,11 +9,12 @@ import tyro
 from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
-from sagewing.logs.readers.columns import Map, read_map
-from sagewing.logs.readers.draft import draft
-from sagewing.logs.readers.read import is_table, read_log, tables_of
-from sagewing.logs.readers.tables import Table
-from sagewing.logs.survey import Column, Survey, columns, survey
+from sagewing.logs.readers import text
+from sagewing.logs.readers.map import Map, read_map
+from sagewing.logs.readers.read import read_log, reader_of
+from sagewing.logs.readers.text_draft import draft
+from sagewing.logs.readers.text_table import Table
+from sagewing.logs.survey import ColumnSummary, Survey, summarize_columns, survey
 from sagewing.report import own
 from sagewing.results import BenchResult
 
@@ -74,17 +75,17 @@ class Inspect:
         console.check_absent((self.write_map, self.json), self.force)
         by = None if self.map is None else read_map(self.map)
         lacks: list[str] = []
-        tables = tables_of(self.log) if self.log.exists() and is_table(self.log) else None
+        tables = text.tables_of(self.log) if reader_of(self.log) is text else None
         if by is None and tables is not None:
             by, lacks = draft(tables)
         if lacks and tables is not None:
-            found, text = self._columns(tables, by or Map(), lacks)
+            found, drafted = self._columns(tables, by or Map(), lacks)
         else:
-            found, text = self._signals(by, tables is not None)
+            found, drafted = self._signals(by, tables is not None)
         if self.write_map is not None:
-            text = f"# Drafted from {self.log.name}; check it.\n{text}"
+            drafted = f"# Drafted from {self.log.name}; check it.\n{drafted}"
             self.write_map.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.write_map, utf8(text))
+            write_atomically(self.write_map, utf8(drafted))
             said = f"Written: {self.write_map}"
             console.err.print(said, soft_wrap=True)
         if self.json is not None:
@@ -93,7 +94,7 @@ class Inspect:
 
     def _columns(self, tables: list[Table], by: Map, lacks: list[str]) -> tuple[list[dict], str]:
         """A table that needs a map first: what it has, and the map with gaps to fill."""
-        seen = columns(tables)
+        seen = summarize_columns(tables)
         if not seen:
             raise InputError(f"{self.log} has no columns of numbers: it is no log.")
         console.out.print(own.columns(seen))
@@ -115,7 +116,7 @@ class Inspect:
         console.out.print(own.contents(found.signals))
         for line in (*own.sources(found.signals), *_said(found)):
             console.out.print(line)
-        console.notes([*log.notes, *found.doubts])
+        console.notes([*log.notes, *found.warnings])
         text = _with_delay(by or Map(), found).toml()
         if not is_table and by is None:
             text = text.replace('frame = "enu"\n', NEEDS_NONE)
@@ -146,7 +147,7 @@ def _hints(found: Survey) -> str:
     )
 
 
-def _to_fill_in(by: Map, seen: list[Column], lacks: list[str]) -> str:
+def _to_fill_in(by: Map, seen: list[ColumnSummary], lacks: list[str]) -> str:
     """What was recognised, and the lines that are missing, with what there is to choose from."""
     lines = [f"# Missing: {what}" for what in lacks]
     lines += ["#", "# Columns: name, range in the first rows, step between rows"]

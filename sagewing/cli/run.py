@@ -11,10 +11,10 @@ from sagewing.cli import console
 from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
-from sagewing.logs.estimate.estimate import Outcome, check_outages, run_own
+from sagewing.logs.estimate.estimate import LogEstimates, check_outages, estimate_log
 from sagewing.logs.estimate.filters import check_filters
 from sagewing.logs.log import Log
-from sagewing.logs.readers.columns import read_map
+from sagewing.logs.readers.map import read_map
 from sagewing.logs.readers.read import read_log
 from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
@@ -98,7 +98,7 @@ class Run:
         filters: Sequence[str],
         learned: dict[str, Any],
         outages: Sequence[tuple[float, float]],
-    ) -> Outcome:
+    ) -> LogEstimates:
         with console.progress() as bar:
             task = bar.add_task("estimating", total=100 * len(filters), note="compiling")
             done = dict.fromkeys(filters, 0.0)
@@ -107,7 +107,7 @@ class Run:
                 done[name] = share
                 bar.update(task, completed=round(100 * sum(done.values())), note=name)
 
-            return run_own(
+            return estimate_log(
                 line,
                 filters,
                 learned,
@@ -119,7 +119,7 @@ class Run:
 
     def _write(
         self,
-        made: Outcome,
+        made: LogEstimates,
         line: Timeline,
         filters: Sequence[str],
         outages: Sequence[tuple[float, float]],
@@ -175,5 +175,5 @@ def _file(name: str) -> str:
     return f"{name}.tum"
 
 
-def _trajectory(track: Track, made: Outcome, line: Timeline) -> bytes:
-    return tum(line.origin + made.scene.t, line.in_log(track.pose))
+def _trajectory(track: Track, made: LogEstimates, line: Timeline) -> bytes:
+    return tum(line.origin + made.scene.t, line.in_log_axes(track.pose))

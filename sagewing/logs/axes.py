@@ -1,44 +1,40 @@
-"""Whether the IMU and the pose of a log speak of the same axes."""
+"""Whether the IMU and the pose of a log have the same axes."""
 
 import numpy as np
 
 from sagewing.errors import InputError
-from sagewing.logs.repair import (
-    RATE_WINDOW_S,
-    SHORTEST_FLIGHT_S,
-    Signal,
-    check_gravity,
-    check_rates,
-    linear,
-)
-from sagewing.logs.rotate import rotate, turning
+from sagewing.logs.checks import RATE_WINDOW_S, check_gravity, check_rates
+from sagewing.logs.gaps import SHORTEST_FLIGHT_S
+from sagewing.logs.rotate import angular_rate, rotate
+from sagewing.logs.signal import Signal, interpolate
 
-ENDS_S = 0.5  # over which a velocity is fitted to positions
+# The first and the last velocity are fitted to the positions of so many seconds.
+ENDS_S = 0.5
 
 
 def disagreements(
     acc: Signal, gyro: Signal, position: Signal, quaternion: Signal, where: str
 ) -> list[str]:
-    """What a user should look at before an estimate is believed; all signals cleaned."""
+    """Warnings for the user where rates or gravity do not agree; all signals are repaired."""
     start = max(signal.t[0] for signal in (acc, gyro, position, quaternion))
     stop = min(signal.t[-1] for signal in (acc, gyro, position, quaternion))
-    attitude = quaternion.keep((quaternion.t >= start) & (quaternion.t <= stop))
+    attitude = quaternion.select((quaternion.t >= start) & (quaternion.t <= stop))
     if stop - start < SHORTEST_FLIGHT_S or len(attitude.t) < 3:
         return []
-    force = np.mean(rotate(attitude.value, linear(acc, attitude.t)), axis=0)
-    ends = (position.between(start, start + ENDS_S), position.between(stop - ENDS_S, stop))
-    before, after = (slope(end) for end in ends)
+    force = np.mean(rotate(attitude.value, interpolate(acc, attitude.t)), axis=0)
+    ends = (position.window(start, start + ENDS_S), position.window(stop - ENDS_S, stop))
+    before, after = (fitted_velocity(end) for end in ends)
     found = []
     try:
-        check_rates(gyro, turning(attitude, RATE_WINDOW_S), where)
+        check_rates(gyro, angular_rate(attitude, RATE_WINDOW_S), where)
         check_gravity(force - (after - before) / (stop - start), where)
     except InputError as error:
         found.append(f"WARNING: {str(error).removeprefix(f'{where}: ').rstrip('.')}")
     return found
 
 
-def slope(position: Signal) -> np.ndarray:
-    """The velocity that fits some positions."""
+def fitted_velocity(position: Signal) -> np.ndarray:
+    """The slope of the straight line through some positions, by least squares."""
     t = position.t - position.t.mean()
     if len(t) < 2 or not t.any():
         return np.zeros(3)

@@ -1,60 +1,63 @@
-"""How late one clock is against another: the pose's against the IMU's."""
+"""How late the clock of the pose is against that of the IMU, by the angular rates of both."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from sagewing.logs.log import stretches
-from sagewing.logs.repair import RATE_WINDOW_S, Signal, means
-from sagewing.logs.rotate import turning
+from sagewing.logs.checks import RATE_WINDOW_S
+from sagewing.logs.gaps import gap_free_intervals
+from sagewing.logs.rotate import angular_rate
+from sagewing.logs.signal import Signal, window_means
 
 LARGEST_OFFSET_S = 1.0
 GRID_S = 0.002
-# A correlation below this, or a flight that turns less, says nothing of the clocks.
-CREDIBLE, TURNING_RAD_S = 0.6, 0.05
+# Below this correlation, or with rates that vary less, the offset cannot be estimated.
+LEAST_CORRELATION, LEAST_RATE_STD = 0.6, 0.05
 LONGEST_S = 120.0
 
 
 class Offset(NamedTuple):
-    """`late_s`, to be subtracted from the pose's times, and how alike the two signals then are."""
+    """`late_s` is to be subtracted from the pose's times; then the rates correlate so much."""
 
     late_s: float
     correlation: float
 
     @property
     def credible(self) -> bool:
-        """Whether to act on it."""
-        return self.correlation > CREDIBLE
+        """Whether the correlation is high enough to use the offset."""
+        return self.correlation > LEAST_CORRELATION
 
 
 def clock_offset(gyro: Signal, quaternion: Signal) -> Offset | None:
-    """The shift at which the attitude turns as fast as the gyroscope says; None if it is still.
+    """The shift of the attitude's rate that correlates best with the gyroscope's; None at rest.
 
     The lengths of both rates are compared, so that the sensors' axes need not agree.
     """
-    start, stop = max(stretches(quaternion), key=lambda piece: piece[1] - piece[0])
+    start, stop = max(
+        gap_free_intervals(quaternion), key=lambda interval: interval[1] - interval[0]
+    )
     start, stop = max(start, gyro.t[0]), min(stop, gyro.t[-1])
     if stop - start < 4.0 * LARGEST_OFFSET_S:
         return None
     stop = min(stop, start + LONGEST_S)
-    seen = turning(quaternion.between(start, stop), RATE_WINDOW_S)
+    rate = angular_rate(quaternion.window(start, stop), RATE_WINDOW_S)
     inner = np.arange(start + LARGEST_OFFSET_S, stop - LARGEST_OFFSET_S, GRID_S)
     outer = np.arange(inner[0] - LARGEST_OFFSET_S, inner[-1] + LARGEST_OFFSET_S, GRID_S)
-    felt = np.linalg.norm(means(gyro, inner, RATE_WINDOW_S), axis=1)
-    turned = np.interp(outer, seen.t, np.linalg.norm(seen.value, axis=1))
-    if felt.std() < TURNING_RAD_S or turned.std() < TURNING_RAD_S:
+    measured = np.linalg.norm(window_means(gyro, inner, RATE_WINDOW_S), axis=1)
+    derived = np.interp(outer, rate.t, np.linalg.norm(rate.value, axis=1))
+    if measured.std() < LEAST_RATE_STD or derived.std() < LEAST_RATE_STD:
         return None
-    likeness = _correlation(felt, turned)
-    best = int(np.argmax(likeness))
+    correlation = _correlation(measured, derived)
+    best = int(np.argmax(correlation))
     shift = best * GRID_S - (inner[0] - outer[0])
-    if 0 < best < len(likeness) - 1:  # the top of the parabola through three values
-        below, top, above = likeness[best - 1 : best + 2]
+    if 0 < best < len(correlation) - 1:  # the maximum of the parabola through three values
+        below, top, above = correlation[best - 1 : best + 2]
         shift += GRID_S * 0.5 * (below - above) / min(below - 2.0 * top + above, -1e-12)
-    return Offset(float(shift), float(likeness[best]))
+    return Offset(float(shift), float(correlation[best]))
 
 
 def _correlation(short: np.ndarray, long: np.ndarray) -> np.ndarray:
-    """Pearson's, of a signal with every part of a longer one."""
+    """Pearson's correlation of a signal with each part of its length of a longer one."""
     n = len(short)
     short = short - short.mean()
     size = 1 << (len(long) + n).bit_length()

@@ -1,4 +1,4 @@
-"""One recorded or simulated flight: what the vehicle sensed and did, and where it truly was."""
+"""One recorded or simulated flight: its sensors, its motors and its true pose."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -25,10 +25,10 @@ class Pose:
 class Flight:
     """A flight on one uniform clock, in SI units.
 
-    Axes of the body point forward, left and up, the world's z up. Position, attitude and velocity
-    are those at `t[k]`. The IMU and the motors of row k stand for the step that ENDS at `t[k]`.
-    The motors come in the order of `QuadrotorDynamic`: back right, front right, back left, front
-    left; 0 is off and 1 is full command.
+    The body's axes point forward, left and up, the world's z axis points up. Position, attitude and
+    velocity are those at `t[k]`. The IMU and the motors of row k are means over the step that ENDS
+    at `t[k]`. The motors are in the order of `QuadrotorDynamic`: back right, front right, back
+    left, front left; 0 is off and 1 is full command.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Flight:
     quaternion: Quaternions
     velocity: Vectors  # in the world
     motors: Float[np.ndarray, "T 4"] | None = None
-    thrust: Times | None = None  # of all motors over mass, m/s^2, where the log has no commands
+    thrust: Times | None = None  # of all motors over mass, m/s^2, in a log without commands
     battery: Times | None = None  # V
-    onboard: Pose | None = None  # what the vehicle itself believed
-    repairs: tuple[str, ...] = ()  # what was wrong with the log and has been put right
+    onboard: Pose | None = None  # the vehicle's own estimate
+    repairs: tuple[str, ...] = ()  # what was repaired in the log
 
     @classmethod
     def simulated(cls, name: str, flown: Any) -> "Flight":
-        """The flight of a `sagewing.sim.plant.Flown`, whose rows mean what a Flight's rows mean."""
+        """From a `sagewing.sim.plant.Flown`, whose rows have the same meaning."""
 
         def array(field: str) -> np.ndarray:
             return np.asarray(getattr(flown, field), np.float64)
@@ -91,7 +91,7 @@ class Flight:
         return replace(self, **cut)
 
     def require_motors(self) -> Float[np.ndarray, "T 4"]:
-        """The four motor commands, for those who cannot do without them."""
+        """The four motor commands; refuses a flight without them."""
         if self.motors is None:
             has = "the collective thrust only" if self.thrust is not None else "no motor commands"
             raise InputError(
@@ -101,7 +101,7 @@ class Flight:
         return self.motors
 
     def require_battery(self) -> Times:
-        """The battery's voltage, for those who cannot do without it."""
+        """The battery's voltage; refuses a flight without it."""
         if self.battery is None:
             raise InputError(
                 f"{self.name}: this needs the battery's voltage, and the log has none; "

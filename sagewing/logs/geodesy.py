@@ -1,4 +1,4 @@
-"""Latitude, longitude and altitude as local metres: east, north, up of a first fix (WGS84)."""
+"""Latitude, longitude and altitude as metres east, north and up of a first fix (WGS84)."""
 
 import numpy as np
 from jaxtyping import Float
@@ -10,17 +10,17 @@ SEMI_MAJOR_M = 6378137.0
 FLATTENING = 1.0 / 298.257223563
 ECCENTRICITY_2 = FLATTENING * (2.0 - FLATTENING)
 
-# What a receiver says of its own accuracy is believed within these, in metres; and what is assumed
-# of one that says nothing: east, north, up.
-BELIEVED_M = (0.02, 20.0)
-UNKNOWN_M = (1.5, 1.5, 3.0)
+# The standard deviations that a receiver states are limited to this range, in metres; and what is
+# assumed where it states none: east, north, up.
+STD_RANGE_M = (0.02, 20.0)
+DEFAULT_STD_M = (1.5, 1.5, 3.0)
 
 Geodetic = Float[np.ndarray, "n 3"]  # latitude and longitude in degrees, altitude in m
 Vectors = Float[np.ndarray, "n 3"]
 
 
 def earth_centred(fixes: Geodetic) -> Vectors:
-    """X, Y, Z in metres from the centre of the ellipsoid."""
+    """X, Y, Z in metres from the centre of the earth."""
     latitude, longitude = np.radians(fixes[:, 0]), np.radians(fixes[:, 1])
     sine, cosine = np.sin(latitude), np.cos(latitude)
     normal = SEMI_MAJOR_M / np.sqrt(1.0 - ECCENTRICITY_2 * sine**2)
@@ -29,8 +29,8 @@ def earth_centred(fixes: Geodetic) -> Vectors:
     return np.stack([across * np.cos(longitude), across * np.sin(longitude), z], axis=1)
 
 
-def local(fixes: Geodetic, origin: Float[np.ndarray, "3"] | None = None) -> Vectors:
-    """East, north and up in metres of the first finite fix, or of `origin`; NaN stays NaN."""
+def east_north_up(fixes: Geodetic, origin: Float[np.ndarray, "3"] | None = None) -> Vectors:
+    """Metres east, north and up from the first finite fix, or from `origin`; NaN stays NaN."""
     if origin is None:
         known = np.flatnonzero(np.isfinite(fixes).all(axis=1))
         if not len(known):
@@ -49,7 +49,7 @@ def local(fixes: Geodetic, origin: Float[np.ndarray, "3"] | None = None) -> Vect
 
 
 def check_fixes(fixes: Geodetic, where: str, name: str) -> None:
-    """Degrees of latitude and longitude."""
+    """Refuses latitudes and longitudes that are not in degrees."""
     known = fixes[np.isfinite(fixes).all(axis=1)]
     if len(known) and (np.abs(known[:, 0]).max() > 90.0 or np.abs(known[:, 1]).max() > 360.0):
         raise InputError(
@@ -59,9 +59,9 @@ def check_fixes(fixes: Geodetic, where: str, name: str) -> None:
         )
 
 
-def accuracy(told: Vectors) -> tuple[float, ...]:
-    """The standard deviations of a receiver, from what it says of every fix."""
-    std = np.median(told, axis=0)
+def receiver_std(stated: Vectors) -> tuple[float, ...]:
+    """The standard deviations of a receiver's fixes: the median of those that it states."""
+    std = np.median(stated, axis=0)
     if not np.all(std > 0.0):
-        return UNKNOWN_M
-    return tuple(np.clip(std, *BELIEVED_M).tolist())
+        return DEFAULT_STD_M
+    return tuple(np.clip(std, *STD_RANGE_M).tolist())

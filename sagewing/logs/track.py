@@ -1,4 +1,4 @@
-"""What filters made of one record, as a page or a file shows it: plain arrays, time first."""
+"""The estimates of filters on one record, for pages and files: plain arrays, time first."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from sagewing.logs.flight import Pose, Times, Vectors
 
 @dataclass(frozen=True)
 class Track:
-    """One filter's estimates; None for what it does not say."""
+    """One filter's estimates; None for what it does not provide."""
 
     name: str  # as in `--filters`
     pose: Pose
@@ -24,12 +24,12 @@ class Track:
 
 @dataclass(frozen=True)
 class Scene:
-    """What all filters were shown, and the truth where there is one; seconds from the start."""
+    """What all filters were given, the truth if there is one, and their estimates; t from 0."""
 
     name: str
     t: Times
     measured: Pose  # NaN where no pose arrived
-    arrived: Times  # how many channels did, at each step: the degrees of freedom of a NIS
+    arrived: Times  # how many channels arrived in each step: the NIS's degrees of freedom
     truth: Pose | None
     outages: tuple[tuple[float, float], ...]
     tracks: tuple[Track, ...]

@@ -9,12 +9,12 @@ BLOCK = 10_000
 
 
 def tum(t: Times, pose: Pose) -> bytes:
-    """The file's bytes; rows that are not numbers are left out."""
+    """The file's bytes; rows with NaN are left out."""
     rows = np.column_stack([t, pose.position, pose.quaternion[:, [1, 2, 3, 0]]])
     rows = rows[np.isfinite(rows).all(axis=1)]
     line = "%.6f" + " %.6f" * 3 + " %.7f" * 4 + "\n"
     text = [HEADER]
-    for first in range(0, len(rows), BLOCK):  # many lines in one go: ten times faster than savetxt
+    for first in range(0, len(rows), BLOCK):  # ten times faster than savetxt
         block = rows[first : first + BLOCK]
         text.append((line * len(block) % tuple(block.ravel().tolist())).encode())
     return b"".join(text)

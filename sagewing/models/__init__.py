@@ -1,4 +1,4 @@
-"""Systems: what a user writes, and examples of it."""
+"""Models of systems: the base class that a user extends, and examples."""
 
 from sagewing.models.angles import wrap_angle
 from sagewing.models.constant_velocity import ConstantVelocity

@@ -1,6 +1,6 @@
-"""A point that moves on a line, a plane or in space, seen by a position sensor.
+"""A point that moves on a line, in a plane or in space, with a measured position.
 
-This is the file to copy for a model of your own.
+Copy this file for a model of your own.
 """
 
 import equinox as eqx
@@ -16,7 +16,7 @@ class ConstantVelocity(Model):
     axes: int = eqx.field(static=True, default=2)
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """The position moves on, the velocity stays."""
+        """The position changes by dt times the velocity, which is constant."""
         position, velocity = x[: self.axes], x[self.axes :]
         return jnp.concatenate([position + dt * velocity, velocity])
 

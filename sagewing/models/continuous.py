@@ -12,10 +12,10 @@ from sagewing.shapes import XX, Duration, Input, X
 
 
 class ContinuousModel(Model):
-    """A model whose user writes dx/dt = `drift(x, u)` instead of `transition`.
+    """A model given by dx/dt = `drift(x, u)` instead of `transition`.
 
-    `jacobian` chooses F: "exact" differentiates the Runge-Kutta step itself, "euler" takes the
-    first-order I + dt A of the textbooks.
+    `jacobian` chooses F: "exact" is the derivative of the Runge-Kutta step, "euler" the first-order
+    I + dt A.
     """
 
     jacobian: eqx.AbstractVar[Literal["exact", "euler"]]
@@ -25,7 +25,7 @@ class ContinuousModel(Model):
         """The time derivative of the state."""
 
     def drift_jacobian(self, x: X, u: Input) -> XX:
-        """A, the derivative of `drift` by the state."""
+        """A, the derivative of `drift` with respect to the state."""
         return jax.jacfwd(self.drift)(x, u)
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
@@ -37,7 +37,7 @@ class ContinuousModel(Model):
         return x + dt / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX | None:
-        """I + dt A, or the derivative of the Runge-Kutta step, which is taken automatically."""
+        """I + dt A; None for "exact", which has filters differentiate the Runge-Kutta step."""
         if self.jacobian == "euler":
             return jnp.eye(x.size, dtype=x.dtype) + dt * self.drift_jacobian(x, u)
         return None

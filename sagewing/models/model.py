@@ -1,4 +1,4 @@
-"""What a user writes to describe a system: how it moves and what its sensors see."""
+"""The description of a system: its motion and its measurements."""
 
 from abc import abstractmethod
 
@@ -13,9 +13,8 @@ class Model(eqx.Module):
     """A system for one record: `transition` is f, `observe` is h, and nothing else is required.
 
     Override the other methods where the system needs them: `innovation` for angles that wrap,
-    `normalize` for a state on a manifold (a unit quaternion) and `normalized` for which states that
-    is about, the Jacobians where you have them in closed form. Parameters are fields. A model knows
-    no noise.
+    `normalize` and `normalized` for a state on a manifold (a unit quaternion), the Jacobians if you
+    have them in closed form. Parameters are fields. Noise is not part of a model.
     """
 
     @abstractmethod
@@ -24,41 +23,41 @@ class Model(eqx.Module):
 
     @abstractmethod
     def observe(self, x: X, u: Input) -> Z:
-        """What the sensors would read in state `x`."""
+        """The measurement without noise in the state `x`."""
 
     def innovation(self, z: Z, z_hat: Z) -> Z:
         """The difference between a measurement and its prediction."""
         return z - z_hat
 
     def residual(self, z: Z, z_hat: Z, u: Input) -> Z:
-        """`innovation`, for a model where the input says what is measured."""
+        """`innovation`, for a model whose input selects what is measured."""
         return self.innovation(z, z_hat)
 
     @property
     def constants(self) -> int:
-        """How many states at the end never move, such as biases; filters skip their part of F."""
+        """How many states at the end are constant, such as biases: filters skip them in F."""
         return 0
 
     @property
     def modes(self) -> int:
-        """How many kinds of measurement there are, each with its own noise."""
+        """The number of kinds of measurement, each with an R of its own."""
         return 1
 
     def mode(self, u: Input) -> Int[Array, ""]:
-        """Which kind of measurement this step has."""
+        """The kind of measurement in this step."""
         return jnp.zeros((), int)
 
     def normalize(self, x: X) -> X:
-        """The state brought back to where states live, after a correction; P follows.
+        """The state projected onto its manifold after a correction, such as a unit quaternion.
 
-        For manifolds, such as unit quaternions. What it clips has no derivative, and so no variance
-        any more: such a model has `normalized` as slice(0, 0).
+        P is projected by the derivative. Clipping has the derivative 0, which would remove the
+        variance: a model that clips sets `normalized` to slice(0, 0), and P stays.
         """
         return x
 
     @property
     def normalized(self) -> slice:
-        """Which neighbouring states `normalize` reads and changes: all, if it is overridden."""
+        """The slice of states that `normalize` reads and changes; all, if it is overridden."""
         return slice(0, 0) if type(self).normalize is Model.normalize else slice(None)
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX | None:

@@ -38,7 +38,7 @@ Vector = Float[Array, "3"]
 
 
 class Vehicle(NamedTuple):
-    """What a quadrotor is made of, in SI units."""
+    """The parameters of a quadrotor, in SI units."""
 
     mass: float
     inertia: tuple[float, float, float]
@@ -51,8 +51,8 @@ class Vehicle(NamedTuple):
 
 # Paper, Table 5.
 QDRONE = Vehicle(1.121, (1.00e-2, 8.20e-3, 1.48e-2), 0.2136, 0.1758, 5.11, 0.0487)
-# Crazyflie 2.1 with markers: 30 g and the yaw inertia assumed, the rest identified from the flights
-# of NanoBench that are not circles (`flights/identify.py`).
+# Crazyflie 2.1 with markers: 30 g and the yaw inertia are assumed, the rest is identified from the
+# flights of NanoBench that are not circles (`problems/flight/identify.py`).
 CRAZYFLIE = Vehicle(
     mass=0.030,
     inertia=(1.417e-5, 1.340e-5, 2.173e-5),
@@ -65,10 +65,10 @@ CRAZYFLIE = Vehicle(
 
 
 class Quadrotor(ContinuousModel):
-    """What both models share: the state, its integration and its manifold."""
+    """The common part of the models: the state, its integration and its manifold."""
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """One step of the midpoint rule: at 100 Hz Euler's would turn v by too much."""
+        """One step of the midpoint rule; at 100 Hz the error of Euler's in v is too large."""
         return x + dt * self.drift(x + 0.5 * dt * self.drift(x, u), u)
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
@@ -81,7 +81,7 @@ class Quadrotor(ContinuousModel):
         return eye + dt * self.drift_jacobian(middle, u) @ (eye + 0.5 * dt * A)
 
     def normalize(self, x: X) -> X:
-        """The quaternion back to length 1."""
+        """The quaternion at length 1."""
         return x.at[Q].set(unit(x[Q]))
 
     @property
@@ -103,7 +103,7 @@ class Quadrotor(ContinuousModel):
         return rotation @ x[V], v_dot, 0.5 * rate_matrix(rate) @ x[Q]
 
     def _moving_jacobian(self, x: X, rate: Vector, by_rate: slice, sign: float) -> XX:
-        """A of `_moving`, where the rate is `sign` times some states and does not change others."""
+        """A of `_moving`, with the rate `sign` times the states `by_rate`, plus inputs."""
         g = jnp.array([0.0, 0.0, -GRAVITY], x.dtype)
         A = jnp.zeros((N_X, N_X), x.dtype)
         A = A.at[R, V].set(rotation_matrix(x[Q]))
@@ -133,7 +133,7 @@ class QuadrotorKinematic(Quadrotor):
         return N_X - W.start
 
     def drift(self, x: X, u: Input) -> X:
-        """Strapdown kinematics; the angular rate is kept as it stands."""
+        """Strapdown kinematics; the angular rate in the state is constant."""
         u = _given(u, 6, "accelerometer and gyroscope")
         r_dot, v_dot, q_dot = self._moving(x, u[:3] - x[B_A], u[3:] - x[B_G])
         return jnp.concatenate([r_dot, v_dot, q_dot, jnp.zeros(9, x.dtype)])
@@ -155,7 +155,7 @@ class QuadrotorKinematic(Quadrotor):
         return H.at[ANGLES, Q].set(euler_by_quaternion(x[Q]))
 
     def innovation(self, z: Z, z_hat: Z) -> Z:
-        """Differences of angles are angles."""
+        """The difference, with the angles wrapped to [-pi, pi)."""
         nu = z - z_hat
         return nu.at[ANGLES].set(wrap_angle(nu[ANGLES]))
 
@@ -195,7 +195,7 @@ class QuadrotorDynamic(Quadrotor):
         return jnp.asarray(self.vehicle.drag, x.dtype)
 
     def drift(self, x: X, u: Input) -> X:
-        """The rigid body."""
+        """The equations of the rigid body."""
         J = jnp.asarray(self.vehicle.inertia, x.dtype)
         r_dot, v_dot, q_dot = self._moving(x, self.specific_force(x, u), x[W])
         w_dot = (self.wrench(u)[1] - jnp.cross(x[W], J * x[W])) / J
@@ -222,11 +222,11 @@ class QuadrotorDynamic(Quadrotor):
 
 
 class QuadrotorDrag(Quadrotor):
-    """Driven by the IMU alone; rotor drag shows the airspeed to the accelerometer.
+    """Driven by the IMU alone; the accelerometer measures the airspeed by the rotors' drag.
 
-    Rotors push along the body's z only, so that what an accelerometer reads in x and y is drag:
-    u = [accelerometer, gyroscope] drives z and the attitude, and the same two numbers measure v.
-    The other measured channels are the inputs themselves and say nothing.
+    Rotors push along the body's z axis only: the accelerometer's x and y are drag, and measure v.
+    u = [accelerometer, gyroscope] drives z and the attitude. The other measured channels are the
+    inputs themselves and carry no information.
     """
 
     drag: tuple[float, float] = (0.001, 0.001)  # specific force for each m/s, forward and left
@@ -255,7 +255,7 @@ class QuadrotorDrag(Quadrotor):
         return A.at[V, V].add(-jnp.diag(drag)).at[V.stop - 1, B_A.stop - 1].set(-1.0)
 
     def observe(self, x: X, u: Input) -> Z:
-        """The accelerometer's x and y by the drag, and what the inputs are."""
+        """The accelerometer's x and y by the drag, then the other inputs."""
         u = _given(u, 6, "accelerometer and gyroscope")
         return jnp.concatenate([-self._drag(x) * x[V][:2] + x[B_A][:2], u[2:]])
 

@@ -1,4 +1,4 @@
-"""The Rössler attractor seen by a radar: the paper's test domain."""
+"""The Rössler attractor measured by a radar: the paper's test domain."""
 
 from typing import Literal
 
@@ -9,15 +9,15 @@ from sagewing.models.angles import wrap_angle
 from sagewing.models.continuous import ContinuousModel
 from sagewing.shapes import XX, ZX, Input, X, Z
 
-# Range and bearing have no derivative where x = y = 0; this far from it (squared) they have.
+# Added to the squared range: at x = y = 0 range and bearing have no derivative.
 ORIGIN_GUARD = 1e-12
 
 
 class Rossler(ContinuousModel):
     """Rössler 1976; the range and the bearing of (x, y) are measured, z is not.
 
-    `wrap_bearing=False` leaves the bearing's innovation raw, as the paper does: a jump of 2 pi at
-    every turn.
+    With `wrap_bearing=False`, as in the paper, the innovation of the bearing is not wrapped and
+    jumps by 2 pi at every turn.
     """
 
     a: float = 0.2
@@ -58,6 +58,6 @@ class Rossler(ContinuousModel):
         )
 
     def innovation(self, z: Z, z_hat: Z) -> Z:
-        """The bearing's difference is an angle."""
+        """The difference, with the bearing wrapped to [-pi, pi)."""
         nu = z - z_hat
         return nu.at[1].set(wrap_angle(nu[1])) if self.wrap_bearing else nu

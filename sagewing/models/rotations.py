@@ -6,9 +6,9 @@ from jaxtyping import Array, Float
 Quaternion = Float[Array, "4"]
 Vector = Float[Array, "3"]
 
-# The pitch's sine stays this far from 1: at 90 degrees roll and yaw are not defined.
+# The sine of the pitch is kept this far from 1: at 90 degrees roll and yaw are not defined.
 GIMBAL_GUARD = 1e-6
-# A quaternion shorter than this says nothing about the attitude.
+# A shorter quaternion is taken for zero.
 SHORTEST = 1e-6
 
 
@@ -25,7 +25,7 @@ def rotation_matrix(q: Quaternion) -> Float[Array, "3 3"]:
 
 
 def rotated_by_quaternion(q: Quaternion, v: Vector) -> Float[Array, "3 4"]:
-    """The derivative of R(q) v by q."""
+    """The derivative of R(q) v with respect to q."""
     w, x, y, z = q
     a, b, c = v
     return 2 * jnp.stack(
@@ -44,7 +44,7 @@ def rotated_by_quaternion(q: Quaternion, v: Vector) -> Float[Array, "3 4"]:
 
 
 def unrotated_by_quaternion(q: Quaternion, v: Vector) -> Float[Array, "3 4"]:
-    """The derivative of R(q)^T v by q: that of the conjugate's rotation."""
+    """The derivative of R(q)^T v with respect to q; R(q)^T is the rotation of the conjugate."""
     sign = jnp.array([1.0, -1.0, -1.0, -1.0], q.dtype)
     return rotated_by_quaternion(sign * q, v) * sign
 
@@ -97,7 +97,7 @@ def euler_angles(q: Quaternion) -> Vector:
 
 
 def euler_by_quaternion(q: Quaternion) -> Float[Array, "3 4"]:
-    """The derivative of the Euler angles by q."""
+    """The derivative of the Euler angles with respect to q."""
     w, x, y, z = q
     zero = jnp.zeros_like(w)
 
@@ -138,7 +138,7 @@ def from_euler_angles(angles: Vector) -> Quaternion:
 
 
 def unit(q: Quaternion) -> Quaternion:
-    """q at length 1; one with no length is no rotation."""
+    """q at length 1; the identity for a q of length 0."""
     squared = jnp.sum(q * q)
     long = squared > SHORTEST**2
     none = jnp.array([1.0, 0.0, 0.0, 0.0], q.dtype)

@@ -1,4 +1,4 @@
-"""Several models of one state, of which another may hold at every step."""
+"""Several models of one state; the input selects one of them in each step."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from sagewing.shapes import XX, ZX, Duration, Input, X, Z
 
 
 class Switched(Model):
-    """The model that the input names: u = [mode, numbers that the models take their inputs from].
+    """The model selected by the input u = [mode, inputs of the models].
 
-    The models share the state and the number of measured channels, not what these mean: a pose
-    here, an IMU there. A filter is given one row of R0 for each, and the state's manifold is that
-    of the first. `inputs` says from where to where each model's own inputs lie in the numbers after
-    the mode; a model that takes none is given None.
+    The models share the state and the number of measured channels, whose meaning may differ: a
+    pose in one, an IMU in another. A filter takes one row of R0 for each model. The manifold of the
+    state is that of the first. `inputs` has the range of each model's inputs among the numbers
+    after the mode; a model without inputs is given None.
 
     Example: `Switched((QuadrotorKinematic(), QuadrotorDynamic()), inputs=((0, 6), (6, 10)))`
     """
@@ -43,36 +43,36 @@ class Switched(Model):
 
     @property
     def constants(self) -> int:
-        """Those of every model."""
+        """The smallest number of the models."""
         return min(model.constants for model in self.models)
 
     def mode(self, u: Input) -> Int[Array, ""]:
-        """Which model holds; a number that names none is the nearest that does."""
+        """The selected model; an invalid number selects the nearest valid one."""
         return jnp.clip(jnp.round(self._given(u)[0]).astype(jnp.int32), 0, self.modes - 1)
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """That of the model that holds."""
+        """That of the selected model."""
         return self._of_mode(u, lambda model, u: model.transition(x, u, dt))
 
     def observe(self, x: X, u: Input) -> Z:
-        """That of the model that holds."""
+        """That of the selected model."""
         return self._of_mode(u, lambda model, u: model.observe(x, u))
 
     def residual(self, z: Z, z_hat: Z, u: Input) -> Z:
-        """That of the model that holds."""
+        """That of the selected model."""
         return self._of_mode(u, lambda model, u: model.residual(z, z_hat, u))
 
     def normalize(self, x: X) -> X:
-        """The same for all."""
+        """That of the first model."""
         return self.models[0].normalize(x)
 
     @property
     def normalized(self) -> slice:
-        """The same for all."""
+        """That of the first model."""
         return self.models[0].normalized
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
-        """The closed form of the model that holds, or its automatic derivative."""
+        """That of the selected model, in closed form or by automatic differentiation."""
 
         def of(model: Model, u: Input) -> XX:
             given = model.transition_jacobian(x, u, dt)
@@ -81,7 +81,7 @@ class Switched(Model):
         return self._of_mode(u, of)
 
     def observe_jacobian(self, x: X, u: Input) -> ZX:
-        """The closed form of the model that holds, or its automatic derivative."""
+        """That of the selected model, in closed form or by automatic differentiation."""
 
         def of(model: Model, u: Input) -> ZX:
             given = model.observe_jacobian(x, u)

@@ -1,4 +1,4 @@
-"""Thomas' attractor seen from two beacons: a third domain, to choose settings on."""
+"""Thomas' attractor with distances to two beacons: a third domain, to choose settings on."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from sagewing.models.continuous import ContinuousModel
 from sagewing.shapes import XX, ZX, Input, X, Z
 
-# Outside the attractor, so that no distance comes near zero.
+# Outside of the attractor, so that no distance is close to zero.
 BEACONS = ((10.0, 0.0, 0.0), (0.0, 10.0, 0.0))
 
 

@@ -8,7 +8,7 @@ from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from sagewing.logs.survey import Column, Sighting
+from sagewing.logs.survey import ColumnSummary, SignalSummary
 from sagewing.report.flight import MISSING, number
 from sagewing.report.page.page_table import onboard
 from sagewing.report.style import LABELS
@@ -65,7 +65,7 @@ def _ratio(row: dict[str, Any]) -> float | None:
     return None if mean is None or not expected else mean / expected
 
 
-def contents(signals: Sequence[Sighting]) -> Table:
+def contents(signals: Sequence[SignalSummary]) -> Table:
     """What a log has."""
     out = _table("", "rows", "Hz", "from\ns", "to\ns", "gap\ns", "range", "unit")
     for seen in signals:
@@ -82,7 +82,7 @@ def contents(signals: Sequence[Sighting]) -> Table:
     return out
 
 
-def sources(signals: Sequence[Sighting]) -> list[str]:
+def sources(signals: Sequence[SignalSummary]) -> list[str]:
     """What the table's columns mean, and where its signals were read: names may be long."""
     read = ", ".join(f"{seen.signal} ({seen.role})" for seen in signals)
     return [
@@ -91,7 +91,7 @@ def sources(signals: Sequence[Sighting]) -> list[str]:
     ]
 
 
-def columns(found: Sequence[Column]) -> Table:
+def columns(found: Sequence[ColumnSummary]) -> Table:
     """The columns of a table of which not enough is known, by its first rows."""
     out = _table("column", "range", "step")
     for column in found:
@@ -99,13 +99,13 @@ def columns(found: Sequence[Column]) -> Table:
     return out
 
 
-def spanned(column: Column) -> str:
+def spanned(column: ColumnSummary) -> str:
     """The range of a column; a dash where its first rows are empty."""
     known = math.isfinite(column.low) and math.isfinite(column.high)
     return f"{column.low:.6g}..{column.high:.6g}" if known else MISSING
 
 
-def step_of(column: Column) -> str:
+def step_of(column: ColumnSummary) -> str:
     """The median between rows."""
     return f"{column.step:.3g}" if math.isfinite(column.step) else MISSING
 

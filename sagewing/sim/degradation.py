@@ -1,8 +1,8 @@
-"""What goes wrong with sensors in flight: the paper's domain randomisation, piece by piece.
+"""Faults of sensors in flight: the paper's domain randomisation, one function a mechanism.
 
-A piece is a function of a key and its magnitudes that returns what is added to, or multiplied with,
-the signals of one record; `Degradation` draws the magnitudes and puts the pieces together. Batches
-are made with `jax.vmap` over keys.
+A function takes a key and magnitudes, and returns what is added to the signals of one record or
+multiplied with them; `Degradation` draws the magnitudes and combines the mechanisms. Use `jax.vmap`
+over keys for batches.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ def mixture(
     outlier_std: Magnitude,
     probability: Magnitude,
 ) -> Float[Array, "..."]:
-    """Gaussian noise, with outliers channel by channel."""
+    """Gaussian noise with outliers, drawn for each channel."""
     k_which, k_noise = jax.random.split(key)
     outlier = jax.random.bernoulli(k_which, probability, shape)
     noise = jax.random.normal(k_noise, shape, real_dtype())
@@ -34,7 +34,7 @@ def mixture(
 
 
 def random_walk(key: PRNGKeyArray, shape: tuple[int, ...], std: Magnitude) -> Signal:
-    """The sum of all steps so far, each with this standard deviation."""
+    """A random walk whose steps have this standard deviation."""
     return jnp.cumsum(std * jax.random.normal(key, shape, real_dtype()), axis=0)
 
 
@@ -46,7 +46,7 @@ def vibration(
     amplitude: Magnitude,
     frequency: Magnitude,
 ) -> Signal:
-    """Noise whose strength pulses with the rotors: n_k (1 + A sin^2(omega k dt))."""
+    """Noise with an amplitude that oscillates with the rotors: n_k (1 + A sin^2(omega k dt))."""
     pulse = 1.0 + amplitude * jnp.sin(frequency * dt * jnp.arange(shape[0])) ** 2
     return std * jax.random.normal(key, shape, real_dtype()) * pulse[:, None]
 
@@ -55,9 +55,9 @@ def vibration(
 class Degradation:
     """The largest magnitudes of every mechanism; the defaults are the paper's table.
 
-    Each is drawn anew for every record from U(ratio, 1) times its largest value; probabilities,
-    the vibration's amplitude and its frequency are what they are. The paper gives no attitude
-    noise: 0.1 rad is ours, and outliers of it are there to be asked for.
+    Each is drawn for every record from U(ratio, 1) times its largest value; probabilities and the
+    amplitude and frequency of the vibration are fixed. The paper gives no attitude noise: 0.1 rad
+    is ours, and attitude outliers are off by default.
     """
 
     ratio: float = 0.1
@@ -78,7 +78,7 @@ class Degradation:
     vibration_frequency: float = 628.0  # rad/s
 
     def averaged(self, samples: int) -> "Degradation":
-        """What is left in the mean of so many samples of the IMU; the pose is not averaged."""
+        """The IMU's noise in the mean of so many samples; the pose is not averaged."""
         white, walk = samples**-0.5, samples**0.5
         return replace(
             self,
@@ -89,7 +89,7 @@ class Degradation:
         )
 
     def as_flown(self) -> "Degradation":
-        """The same for the pose, and an IMU without faults."""
+        """The same noise of the pose, and an IMU without faults."""
         return replace(
             self,
             imu_std=0.0,
@@ -101,7 +101,7 @@ class Degradation:
         )
 
     def pose(self, key: PRNGKeyArray, z: Pose) -> Pose:
-        """Position and Euler angles as a bad positioning system gives them."""
+        """Position and Euler angles with the noise of the positioning system."""
         k_size, k_position, k_attitude = jax.random.split(key, 3)
         position, far, attitude, turned = self._drawn(
             k_size,

@@ -1,7 +1,7 @@
-"""A mission in closed loop: hover, a circle, a landing, flown on whatever an estimator believes.
+"""A mission in closed loop: hover, a circle, a landing, controlled by an estimate.
 
-The plant and its controller advance by a row of 10 ms at a time; between two rows the estimator,
-which may be anything, has its turn.
+The plant and its controller advance by a row of 10 ms at a time; between two rows the caller
+updates the estimate.
 """
 
 from typing import NamedTuple
@@ -18,29 +18,38 @@ from sagewing.shapes import Scalar, X, real_dtype
 from sagewing.sim.controller import control, mixer
 from sagewing.sim.degradation import Degradation
 from sagewing.sim.paths import HEIGHT, Circle, Flat, Goal, goal
-from sagewing.sim.plant import DT, SAMPLES, Flying, Plant, PlantErrors, advance, drawn, start
+from sagewing.sim.plant import (
+    DT,
+    SAMPLES,
+    Plant,
+    PlantErrors,
+    PlantState,
+    advance,
+    draw_plant,
+    start,
+)
 
 ROW = DT * SAMPLES  # s
-EASE = 2.0  # seconds in which the circle is sped up and slowed down
+EASE = 2.0  # s; the circle's speed rises and falls over this time
 DESCENT = 5.0  # s
-TOUCHDOWN = 0.1  # m: lower is on the ground
+TOUCHDOWN = 0.1  # m; lower than this is on the ground
 
 
 class Mission(eqx.Module):
-    """From hover into a circle of so many seconds, out of it into hover, and down."""
+    """From hover into a circle of so many seconds, back to hover, and down."""
 
     circle: Circle
     seconds: float = 10.0
 
     @property
     def over(self) -> float:
-        """When the circle is over and the landing begins."""
+        """The time at which the circle ends and the landing begins, in seconds."""
         return 2 * EASE + self.seconds
 
     def __call__(self, t: Scalar) -> Flat:
         """The flat outputs at t."""
         out = EASE + self.seconds
-        # The circle's own time, whose rate goes smoothly from 0 to 1 and back.
+        # The time along the circle; its rate rises smoothly from 0 to 1 and falls back.
         flown = EASE * (_eased(t / EASE) - _eased((t - out) / EASE))
         down = _smooth((t - self.over) / DESCENT)
         place = self.circle(flown)
@@ -48,7 +57,7 @@ class Mission(eqx.Module):
 
     @property
     def duration(self) -> float:
-        """Until it should be on the ground, and a second more."""
+        """The seconds until the landing ends, and one more."""
         return self.over + DESCENT + 1.0
 
 
@@ -64,16 +73,16 @@ def _eased(s: Scalar) -> Scalar:
     return inside**4 * (2.5 - 3.0 * inside + inside**2) + jnp.maximum(s - 1.0, 0.0)
 
 
-class Sensed(NamedTuple):
-    """What the vehicle's sensors say at the end of a row."""
+class SensorReadings(NamedTuple):
+    """The sensors' readings at the end of a row."""
 
     pose: Float[Array, "6"]  # position and Euler angles, degraded
     imu: Float[Array, "6"]  # means over the row, as are the motors
     motors: Float[Array, "4"]
 
 
-class Vehicle(eqx.Module):
-    """One plant with its controller and all the noise that it will meet."""
+class SimulatedVehicle(eqx.Module):
+    """A plant with its controller and the noise of the whole mission."""
 
     plant: Plant
     mix: Float[Array, "4 4"]
@@ -83,42 +92,46 @@ class Vehicle(eqx.Module):
 
     @property
     def rows(self) -> int:
-        """How long the mission may last."""
+        """The largest number of rows of the mission."""
         return self.noise.shape[0]
 
     @eqx.filter_jit
-    def advance(self, now: Flying, believed: X, k: Int[Array, ""]) -> tuple[Flying, Sensed]:
-        """Row k, controlled by what is believed at its start and by the gyroscope."""
+    def advance(
+        self, now: PlantState, estimate: X, k: Int[Array, ""]
+    ) -> tuple[PlantState, SensorReadings]:
+        """Row k, controlled by the estimate at its start and by the gyroscope."""
         aims = jax.tree.map(lambda a: a[k], self.goals)
 
-        def tick(now: Flying, given: tuple[Goal, jax.Array]) -> tuple[Flying, tuple]:
+        def tick(now: PlantState, given: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple]:
             aim, noise = given
-            seen = believed.at[W].set(now.gyroscope)
-            integral, command = control(now.integral, seen, aim, self.mix, DT)
+            state = estimate.at[W].set(now.gyroscope)
+            integral, command = control(now.integral, state, aim, self.mix, DT)
             now, imu = advance(self.plant, now._replace(integral=integral), command, noise)
             return now, (imu, command)
 
         now, (imu, command) = jax.lax.scan(tick, now, (aims, self.noise[k]))
         pose = jnp.concatenate([now.x[R], euler_angles(now.x[Q])]) + self.pose_noise[k]
-        return now, Sensed(pose, jnp.mean(imu, axis=0), jnp.mean(command, axis=0))
+        return now, SensorReadings(pose, jnp.mean(imu, axis=0), jnp.mean(command, axis=0))
 
 
 @eqx.filter_jit
-def prepared(
+def draw_vehicle(
     key: PRNGKeyArray, mission: Mission, degradation: Degradation
-) -> tuple[Vehicle, Flying]:
-    """A vehicle drawn from the key, hovering where its circle begins."""
+) -> tuple[SimulatedVehicle, PlantState]:
+    """A vehicle drawn from the key, in hover where its circle begins."""
     k_plant, k_start, k_noise, k_pose = jax.random.split(key, 4)
-    plant = drawn(k_plant, PlantErrors())
+    plant = draw_plant(k_plant, PlantErrors())
     rows = round(mission.duration / ROW)
     ticks = jnp.arange(rows * SAMPLES).reshape(rows, SAMPLES)
     goals = jax.vmap(jax.vmap(lambda k: goal(mission, k * DT)))(ticks)
     noise = jax.random.normal(k_noise, (rows, SAMPLES, 3, 6), real_dtype())
     pose_noise = degradation.pose(k_pose, jnp.zeros((rows, 6), real_dtype()))
     first = jax.tree.map(lambda g: g[0, 0], goals)
-    return Vehicle(plant, mixer(), goals, noise, pose_noise), start(k_start, plant, first)
+    return SimulatedVehicle(plant, mixer(), goals, noise, pose_noise), start(k_start, plant, first)
 
 
-def off_path(place: Float[np.ndarray, "T 3"], path: Float[np.ndarray, "rows 3"]) -> np.ndarray:
-    """How far from its path the vehicle is: from the nearest point of it, flown when it may be."""
+def distance_to_path(
+    place: Float[np.ndarray, "T 3"], path: Float[np.ndarray, "rows 3"]
+) -> np.ndarray:
+    """The distance from the vehicle to the nearest point of its path, at any time."""
     return np.min(np.linalg.norm(place[:, None] - path[None], axis=2), axis=1)

@@ -1,7 +1,7 @@
-"""Where a simulated quadrotor is told to fly: random paths with steps, and circles.
+"""The paths of a simulated quadrotor: random ones with steps, and circles.
 
-A path is a function of time that returns the flat outputs [x, y, z, yaw]; all that the controller
-wants to know about it follows by differentiation.
+A path is a function of time that returns the flat outputs [x, y, z, yaw]; the controller needs
+them and their derivatives.
 """
 
 import math
@@ -18,19 +18,19 @@ from sagewing.shapes import Scalar, real_dtype
 
 Flat = Float[Array, "4"]  # x, y, z in metres, yaw in radians
 
-# Optimised less, what is drawn or flown once compiles in half the time and runs as fast.
-QUICKLY = {"xla_backend_optimization_level": 1}
+# With less optimisation these programs compile in half the time and run as fast.
+FAST_COMPILE = {"xla_backend_optimization_level": 1}
 
 HEIGHT = 2.0  # m, of the middle of every path
-# A random path is a sum of waves in x, y, z and yaw; a hall of 8 m x 8 m x 4 m holds it.
+# A random path is a sum of waves in x, y, z and yaw, within a hall of 8 m x 8 m x 4 m.
 WAVES = 3
 LARGEST_WAVE = (1.6, 1.6, 0.35, 0.5)  # amplitude of the slowest wave
 WAVE_RATE = (0.8, 2.7)  # rad/s
-# How much of the waves is flown in each stretch: these levels in turn, from a random one on.
+# The factor of the waves in each stretch of time: these in turn, from a random one on.
 LEVELS = (0.05, 0.7, 0.2, 1.0, 0.4, 0.85)
 STRETCH = 8.0  # s
 STRETCHES = 2 * len(LEVELS)  # after these the path keeps its last level
-# Steps of the set-point: a new offset in x, y, z and yaw every few seconds, each in its own time.
+# Steps of the set-point: a new offset every few seconds, in x, y, z and yaw at different times.
 LARGEST_OFFSET = (0.6, 0.6, 0.3, 1.0)
 STEP_PERIOD = (6.0, 11.0)  # s
 STEPS = 20  # after these the set-point keeps its last offset
@@ -59,7 +59,7 @@ def goal(path: Callable[[Scalar], Flat], t: Scalar) -> Goal:
 
 
 class RandomPath(eqx.Module):
-    """Waves whose strength changes from stretch to stretch, and steps of the set-point."""
+    """Waves whose amplitude changes from stretch to stretch, and steps of the set-point."""
 
     amplitude: Float[Array, "4 waves"]
     rate: Float[Array, "4 waves"]
@@ -75,7 +75,7 @@ class RandomPath(eqx.Module):
         return middle + self._level(t) * waves + self._offset(t)
 
     def _level(self, t: Scalar) -> Scalar:
-        """From one stretch's level to the next, with two continuous derivatives."""
+        """The level, which changes between stretches with two continuous derivatives."""
         k = jnp.clip(jnp.floor(t / STRETCH), 0, self.level.size - 2).astype(int)
         s = jnp.clip(t / STRETCH - k, 0.0, 1.0)
         blend = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
@@ -87,38 +87,40 @@ class RandomPath(eqx.Module):
 
 
 def random_path(key: PRNGKeyArray) -> RandomPath:
-    """A path that is flown nowhere else: waves, levels and steps drawn from the key."""
+    """A path with waves, levels and steps drawn from the key."""
     k_wave, k_step, k_level = jax.random.split(key, 3)
     start = jax.random.uniform(k_level, (), real_dtype())
     share = jax.random.uniform(k_wave, (3, 4, WAVES), real_dtype())
     step = jax.random.uniform(k_step, (4, STEPS + 1), real_dtype())
-    rate = between(WAVE_RATE, share[0])
-    # A fast wave is a small one: its speed, not its reach, is that of the slowest.
+    rate = scale_between(WAVE_RATE, share[0])
+    # A faster wave has a smaller amplitude, so that all have the same largest speed.
     largest = jnp.asarray(LARGEST_WAVE, real_dtype())[:, None] * WAVE_RATE[0] / rate
     first = (len(LEVELS) * start).astype(int)
     return RandomPath(
-        amplitude=largest * between((0.5, 1.0), share[1]),
+        amplitude=largest * scale_between((0.5, 1.0), share[1]),
         rate=rate,
-        phase=between((0.0, 2.0 * math.pi), share[2]),
+        phase=scale_between((0.0, 2.0 * math.pi), share[2]),
         level=jnp.asarray(LEVELS, real_dtype())[(first + jnp.arange(STRETCHES)) % len(LEVELS)],
-        offset=jnp.asarray(LARGEST_OFFSET)[:, None] * between((-1.0, 1.0), step[:, 1:]),
-        step_period=between(STEP_PERIOD, step[:, 0]),
+        offset=jnp.asarray(LARGEST_OFFSET)[:, None] * scale_between((-1.0, 1.0), step[:, 1:]),
+        step_period=scale_between(STEP_PERIOD, step[:, 0]),
     )
 
 
-@partial(jax.jit, static_argnames="count", compiler_options=QUICKLY)
+@partial(jax.jit, static_argnames="count", compiler_options=FAST_COMPILE)
 def random_paths(key: PRNGKeyArray, count: int) -> RandomPath:
     """So many random paths, stacked."""
     return jax.vmap(random_path)(jax.random.split(key, count))
 
 
-def between(limits: tuple[float, float], share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The first limit at 0, the second at 1."""
+def scale_between(
+    limits: tuple[float, float], share: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    """Linear from the first limit at 0 to the second at 1."""
     return limits[0] + (limits[1] - limits[0]) * share
 
 
 class Circle(eqx.Module):
-    """A circle at constant height and speed; `follow` is 1 where the nose follows it, or 0."""
+    """A circle at constant height and speed; `follow` is 1 if the nose follows it, else 0."""
 
     radius: Scalar
     turn: Scalar  # rad/s, positive to the left
@@ -139,9 +141,9 @@ class Circle(eqx.Module):
         )
 
 
-@partial(jax.jit, compiler_options=QUICKLY)
+@partial(jax.jit, compiler_options=FAST_COMPILE)
 def circles(key: PRNGKeyArray) -> Circle:
-    """The circles, stacked; where each starts and which way it turns is drawn from the key."""
+    """The circles, stacked; their starts and directions are drawn from the key."""
     k_phase, k_side = jax.random.split(key)
     radius, period, follow = jnp.asarray(CIRCLES, real_dtype()).T
     side = jnp.where(jax.random.bernoulli(k_side, shape=period.shape), 1.0, -1.0)

@@ -1,6 +1,6 @@
 """A simulated QDrone in closed loop, at 1000 Hz: the rigid body, its sensors, its flights.
 
-The plant is the filters' own `QuadrotorDynamic` plus what that model does not know.
+The plant is the filters' `QuadrotorDynamic` plus what that model leaves out.
 """
 
 from functools import partial
@@ -16,11 +16,11 @@ from sagewing.models.quadrotor import B_A, B_G, GRAVITY, QDRONE, Q, QuadrotorDyn
 from sagewing.models.rotations import from_euler_angles, rotation_matrix
 from sagewing.shapes import Scalar, X, real_dtype
 from sagewing.sim.controller import control, mixer
-from sagewing.sim.paths import QUICKLY, Circle, Goal, RandomPath, circles, goal, random_paths
+from sagewing.sim.paths import FAST_COMPILE, Circle, Goal, RandomPath, circles, goal, random_paths
 
 DT = 0.001  # of the plant, its sensors and its controller, s
-SAMPLES = 10  # of these to a row of a flight
-LEAD_IN = 400  # rows that are flown and not kept
+SAMPLES = 10  # samples in a row of a flight
+LEAD_IN = 400  # rows at the start that are not kept
 TRAINING_SECONDS = (70, 74, 78, 81, 85)  # 388 s in all, as the paper's
 CIRCLE_SECONDS = 10
 HOVER = QDRONE.mass * GRAVITY / (4 * QDRONE.thrust)
@@ -32,7 +32,7 @@ Series = Float[Array | np.ndarray, "*flights T channels"]
 
 
 class Flown(NamedTuple):
-    """One flight at 100 Hz: what was sensed over the 10 ms that end at t, and the truth at t."""
+    """One flight at 100 Hz: sensor means over the 10 ms that end at t, and the truth at t."""
 
     t: Float[Array | np.ndarray, "*flights T"]
     imu: Series  # accelerometer (m/s^2) and gyroscope (rad/s), mean of ten samples
@@ -44,10 +44,10 @@ class Flown(NamedTuple):
 
 
 class PlantErrors(eqx.Module):
-    """How far the plant is from the filters' model; at 0 a mechanism is off.
+    """The differences between the plant and the filters' model; 0 switches a mechanism off.
 
-    Every `_std` is drawn once for each flight, but for the gusts, the walks and the noise. The
-    magnitudes of the sensors are those of a consumer MEMS IMU.
+    Errors with an `_std` are drawn once a flight, except gusts, walks and noise. The magnitudes of
+    the sensors are those of a consumer MEMS IMU.
     """
 
     motor_lag: float = 0.04  # s
@@ -63,7 +63,7 @@ class PlantErrors(eqx.Module):
     bias_std: tuple[float, float] = (0.05, 0.005)
     bias_walk: tuple[float, float] = (2e-3, 1e-4)  # after one second
     scale_std: float = 3e-3
-    vibration: tuple[float, float] = (1.0, 0.1)  # largest amplitude; a flight has half to all of it
+    vibration: tuple[float, float] = (1.0, 0.1)  # largest amplitude; a flight draws 0.5 to 1 of it
     vibration_rate: float = 630.0  # of a rotor that hovers, rad/s
 
 
@@ -71,7 +71,7 @@ IDEAL = jax.tree.map(lambda _: 0.0, PlantErrors())
 
 
 class Plant(eqx.Module):
-    """One vehicle: the model with its own parameters, and what the model leaves out."""
+    """One vehicle: the model with parameters of its own, and what the model leaves out."""
 
     body: QuadrotorDynamic
     motor: Motors  # each one's thrust, relative
@@ -81,12 +81,12 @@ class Plant(eqx.Module):
     errors: PlantErrors
 
     def force_and_torque(self, x: X, gust: Reading) -> tuple[Vector, Vector]:
-        """Specific force and torque that the model does not know: rotor drag and gusts."""
+        """Specific force and torque that the model leaves out: rotor drag and gusts."""
         drag = jnp.stack(self.errors.rotor_drag) * x[V]
         return rotation_matrix(x[Q]).T @ gust[:3] - drag, gust[3:]
 
     def drift(self, x: X, level: Motors, gust: Reading) -> X:
-        """dx/dt at these levels of the motors."""
+        """dx/dt at these motor levels."""
         force, torque = self.force_and_torque(x, gust)
         w_dot = torque / jnp.stack(self.body.vehicle.inertia)
         still = jnp.zeros_like(x)
@@ -94,15 +94,15 @@ class Plant(eqx.Module):
         return self.body.drift(x, self.motor * level) + unknown
 
     def sensed(self, x: X, level: Motors, gust: Reading, phase: Motors, noise: Reading) -> Reading:
-        """What the IMU reads, the rotors' phases and a standard normal draw given."""
+        """The IMU's reading, for the rotors' phases and standard normal noise."""
         force, _ = self.force_and_torque(x, gust)
         true = self.body.observe(x, self.motor * level) + jnp.append(force, jnp.zeros(3))
         noise_std = per_channel(self.errors.noise_std)
         return (1.0 + self.scale) * true + self.shake @ jnp.sin(phase) + noise_std * noise
 
 
-class Flying(NamedTuple):
-    """All that one step hands to the next."""
+class PlantState(NamedTuple):
+    """The state of the plant between two steps."""
 
     x: X
     level: Motors  # of the motors, which lag behind their commands
@@ -113,12 +113,12 @@ class Flying(NamedTuple):
 
 
 def per_channel(pair: tuple[Any, Any]) -> Reading:
-    """A number for the accelerometer and one for the gyroscope, as six channels."""
+    """The accelerometer's and the gyroscope's number, repeated for their three channels."""
     return jnp.repeat(jnp.stack(pair), 3, total_repeat_length=6)
 
 
-def drawn(key: PRNGKeyArray, errors: PlantErrors) -> Plant:
-    """A vehicle with its own errors."""
+def draw_plant(key: PRNGKeyArray, errors: PlantErrors) -> Plant:
+    """A vehicle whose errors are drawn from the key."""
     k_size, k_normal = jax.random.split(key)
     size = jax.random.uniform(k_size, (), real_dtype(), minval=0.5)
     normal = jax.random.normal(k_normal, (8, 6), real_dtype())  # one draw: it compiles faster
@@ -142,28 +142,30 @@ def drawn(key: PRNGKeyArray, errors: PlantErrors) -> Plant:
 
 
 def decay(dt: float, time: Scalar | float) -> Scalar:
-    """What is left after dt of something that fades with this time constant, which may be 0."""
+    """exp(-dt / time): the factor of an exponential decay; the time constant may be 0."""
     return jnp.exp(-dt / jnp.maximum(time, 1e-9))
 
 
 def advance(
-    plant: Plant, now: Flying, command: Motors, noise: Float[Array, "3 6"]
-) -> tuple[Flying, Reading]:
-    """One millisecond by the midpoint rule, and what the IMU reads in its middle.
+    plant: Plant, now: PlantState, command: Motors, noise: Float[Array, "3 6"]
+) -> tuple[PlantState, Reading]:
+    """One millisecond by the midpoint rule, and the IMU's reading at its middle.
 
-    The noise is standard normal: for the gusts, for the walk of the biases, for the IMU.
+    The noise is standard normal: for the gusts, the bias walk and the IMU.
     """
     errors = plant.errors
     kept = decay(DT, errors.gust_time)
     gust_std = jnp.repeat(jnp.stack([errors.gust_std, errors.gust_torque_std]), 3)
     gust = kept * now.gust + jnp.sqrt(1.0 - kept**2) * gust_std * noise[0]
     level = command + decay(DT / 2, errors.motor_lag) * (now.level - command)
-    spin = errors.vibration_rate * jnp.sqrt(level / HOVER)  # thrust goes with the speed squared
+    spin = errors.vibration_rate * jnp.sqrt(
+        level / HOVER
+    )  # thrust is proportional to the speed squared
     middle = now.x + 0.5 * DT * plant.drift(now.x, level, gust)
     walk = jnp.sqrt(DT) * per_channel(errors.bias_walk) * noise[1]
     x = now.x + DT * plant.drift(middle, level, gust) + jnp.append(jnp.zeros(13), walk)
     imu = plant.sensed(middle, level, gust, now.phase + 0.5 * DT * spin, noise[2])
-    return Flying(
+    return PlantState(
         x=plant.body.normalize(x),
         level=command + decay(DT, errors.motor_lag) * (now.level - command),
         gust=gust,
@@ -173,30 +175,30 @@ def advance(
     ), imu
 
 
-def start(key: PRNGKeyArray, plant: Plant, first: Goal) -> Flying:
-    """On the path with the path's velocity, level, motors at nominal hover."""
+def start(key: PRNGKeyArray, plant: Plant, first: Goal) -> PlantState:
+    """On the path, with its velocity, level, and the motors at nominal hover."""
     q = from_euler_angles(first.place[3] * jnp.array([0.0, 0.0, 1.0]))
     v = rotation_matrix(q).T @ first.velocity[:3]
     x = jnp.concatenate([first.place[:3], v, q, jnp.zeros(3), plant.bias])
     phase = jax.random.uniform(key, (4,), real_dtype(), maxval=2.0 * jnp.pi)
-    return Flying(x, jnp.full(4, HOVER), jnp.zeros(6), phase, jnp.zeros(3), jnp.zeros(3))
+    return PlantState(x, jnp.full(4, HOVER), jnp.zeros(6), phase, jnp.zeros(3), jnp.zeros(3))
 
 
 def flight(key: PRNGKeyArray, path: RandomPath | Circle, errors: PlantErrors, rows: int) -> Flown:
-    """One flight of so many rows, after its lead-in."""
+    """One flight of so many rows, after the lead-in."""
     k_plant, k_start, k_noise = jax.random.split(key, 3)
-    plant, mix = drawn(k_plant, errors), mixer()
+    plant, mix = draw_plant(k_plant, errors), mixer()
     ticks = jnp.arange((LEAD_IN + rows) * SAMPLES).reshape(-1, SAMPLES)
     goals = jax.vmap(jax.vmap(lambda k: goal(path, k * DT)))(ticks)
 
-    def tick(now: Flying, given: tuple[Goal, jax.Array]) -> tuple[Flying, tuple[Any, ...]]:
+    def tick(now: PlantState, given: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple[Any, ...]]:
         aim, noise = given
-        seen = now.x.at[W].set(now.gyroscope)
-        integral, command = control(now.integral, seen, aim, mix, DT)
+        estimate = now.x.at[W].set(now.gyroscope)
+        integral, command = control(now.integral, estimate, aim, mix, DT)
         now, imu = advance(plant, now._replace(integral=integral), command, noise)
         return now, (imu, command)
 
-    def row(now: Flying, given: tuple[Goal, jax.Array]) -> tuple[Flying, tuple[Any, ...]]:
+    def row(now: PlantState, given: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple[Any, ...]]:
         now, (imu, command) = jax.lax.scan(tick, now, given)
         return now, (jnp.mean(imu, axis=0), jnp.mean(command, axis=0), now.x)
 
@@ -209,7 +211,7 @@ def flight(key: PRNGKeyArray, path: RandomPath | Circle, errors: PlantErrors, ro
     return Flown(t, imu, motors, x[:, R], velocity, x[:, Q], x[:, W])
 
 
-@partial(jax.jit, static_argnames="rows", compiler_options=QUICKLY)
+@partial(jax.jit, static_argnames="rows", compiler_options=FAST_COMPILE)
 def flights(
     keys: Shaped[PRNGKeyArray, "flights"],
     paths: RandomPath | Circle,
@@ -231,7 +233,7 @@ def training_flights(seed: int) -> list[Flown]:
 
 
 def circle_flights(seed: int) -> list[Flown]:
-    """Three flights of 10 s along circles, already under way."""
+    """Three flights of 10 s along circles."""
     k_paths, k_flights = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
     paths = circles(k_paths)
     count, rows = paths.radius.size, round(CIRCLE_SECONDS / (DT * SAMPLES))

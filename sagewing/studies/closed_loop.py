@@ -14,7 +14,7 @@ from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import rotation_matrix
 from sagewing.problems.flight.records import IMU, POSE
 from sagewing.sim.degradation import Degradation
-from sagewing.sim.mission import EASE, ROW, TOUCHDOWN, Mission, off_path, prepared
+from sagewing.sim.mission import EASE, ROW, TOUCHDOWN, Mission, distance_to_path, draw_vehicle
 from sagewing.sim.paths import circles
 
 BLACKOUT = 2.0  # seconds, in the middle of the circle
@@ -53,7 +53,7 @@ def fly(
     """Hover, fly a circle through a blackout, land; all draws follow from the seed."""
     k_circle, k_flight = jax.random.split(jax.random.fold_in(jax.random.key(seed), circle))
     mission = Mission(jax.tree.map(lambda a: a[circle], circles(k_circle)), seconds)
-    vehicle, now = prepared(k_flight, mission, degradation)
+    vehicle, now = draw_vehicle(k_flight, mission, degradation)
     middle = EASE + seconds / 2
     dark = (middle - blackout / 2, middle + blackout / 2)
     x0 = jnp.zeros_like(now.x).at[R].set(now.x[R]).at[Q].set(now.x[Q])
@@ -76,7 +76,7 @@ def fly(
     x, estimate = np.array(xs), np.array(said)
     t = ROW * np.arange(1, len(x) + 1)
     path = np.asarray(vehicle.goals.place[:, -1, :3])
-    off = off_path(x[:, R], path)
+    off = distance_to_path(x[:, R], path)
     judged = _judged(x, estimate, off, t, dark, mission.over)
     row = {"filter": name, "circle": circle, "seed": seed, **judged}
     return Flown(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)

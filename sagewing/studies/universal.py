@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+from scipy.special import stdtrit
 
 from sagewing.errors import InputError
 from sagewing.filters import EKF, VBAKF, Filter, NDRSageHusa, OracleEKF, SageHusa, Step, run
@@ -30,7 +31,6 @@ FACTORS = tuple(10.0 ** (0.5 * k) for k in range(-4, 5))
 TUNING_RUNS = 40
 # In a row: the universal policy's error over that filter's, run by run, and its 95% interval.
 BESIDE = ("universal_over_it", "universal_over_it_low", "universal_over_it_high")
-SEEDS_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t, by the number of seeds
 # What it is held against.
 ALL, RIGHT, BEHIND, BEST = 1.10, 1.03, 1.10, 0.8
 EARLY, LATE, APART = (500, 1000), (5000, 10000), 1.10
@@ -131,7 +131,9 @@ def _pooled(made: Sequence[Ratios]) -> dict[str, Any]:
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """The mean, and half of its 95% interval; zero where there is one value."""
     n = len(values)
-    spread = np.std(values, ddof=1) / math.sqrt(n) * SEEDS_95.get(n, 2.0) if n > 1 else 0.0
+    if n == 1:
+        return float(values[0]), 0.0
+    spread = np.std(values, ddof=1) / math.sqrt(n) * stdtrit(n - 1, 0.975)  # Student's t
     return float(np.mean(values)), float(spread)
 
 

@@ -1,4 +1,4 @@
-"""Filters on a user's own log: at the IMU's rate, with a pose where one came."""
+"""Filters on a user's own log: a prediction at each IMU sample, a correction at each pose."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from sagewing.errors import InputError
 from sagewing.filters import Filter, Step
 from sagewing.filters.loop import in_chunks
 from sagewing.logs.estimate.filters import build, check_filters, noise_of
-from sagewing.logs.estimate.scores import Innovations, score
+from sagewing.logs.estimate.scores import InnovationSeries, score
 from sagewing.logs.flight import Pose
 from sagewing.logs.rotate import conjugate, rotate, to_euler
 from sagewing.logs.timeline import Timeline
@@ -22,25 +22,25 @@ from sagewing.models.quadrotor import N_X, N_Z, Q, R, V
 from sagewing.studies.flight import ONBOARD
 from sagewing.train.flight import P0
 
-# Steps in one call of the compiled program: enough to make the call cheap, few enough to leave
-# little in memory, and to show progress.
+# Steps in one call of the compiled program: a call costs little, its results fit in memory, and
+# progress is shown often.
 CHUNK = 8192
-# Rows that are kept for files and pages: those with a pose, and so many a second between them.
+# The rows kept for files and pages: those with a pose, and so many a second between them.
 KEPT_HZ = 100.0
-# The variance of a first quaternion that was not measured.
-UNSEEN_ATTITUDE = 0.05
+# The variance of the first quaternion, if it was not measured.
+UNMEASURED_ATTITUDE = 0.05
 
 Windows = Sequence[tuple[float, float]]
 
 
-class Outcome(NamedTuple):
-    """What is shown, and the rows of the table."""
+class LogEstimates(NamedTuple):
+    """The tracks of all filters, and the rows of the table."""
 
     scene: Scene
     rows: list[dict[str, Any]]
 
 
-def run_own(
+def estimate_log(
     line: Timeline,
     filters: Sequence[str],
     learned: dict[str, Any],
@@ -49,11 +49,12 @@ def run_own(
     position_std: Sequence[float] | None = None,
     attitude_std: float | None = None,
     report: Callable[[str, float], None] = lambda name, share: None,
-) -> Outcome:
-    """Every filter through the same log; `outages` hide the pose, in seconds from the start.
+) -> LogEstimates:
+    """Run each filter over the log; `outages` hide the pose, in seconds from the start.
 
-    `learned` has the weights of the filters that need some, and the standard deviations replace
-    what they say of the pose. `report` is told which filter is how far, from several threads.
+    `learned` has the weights of the filters that need some. The standard deviations of the pose
+    go into R (`noise_of`). `report` is called with a filter's name and its progress, from several
+    threads.
     """
     check_filters(filters)
     hidden = check_outages(line, outages)
@@ -64,8 +65,8 @@ def run_own(
     turns = bool(np.isfinite(line.pose.quaternion).any())
     stopped = Event()
 
-    def one(name: str) -> tuple[Track, Innovations]:
-        def told(share: float) -> None:
+    def one(name: str) -> tuple[Track, InnovationSeries]:
+        def progress(share: float) -> None:
             if stopped.is_set():
                 raise RuntimeError("stopped")
             report(name, share)
@@ -73,29 +74,29 @@ def run_own(
         noise = noise_of(name, learned.get(name), position_std, attitude_std, turns)
         filt = build(name, noise, learned.get(name), line.step, line.steps_a_pose)
         adapts = not name.startswith("ekf")
-        return _track(name, filt, line, z, kept, adapts, told)
+        return _track(name, filt, line, z, kept, adapts, progress)
 
     # A scan of one record keeps one core busy: two filters at a time use two.
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            made = list(pool.map(one, filters))
-        except BaseException:  # Ctrl-C, too, must not wait for the end of the log
+            results = list(pool.map(one, filters))
+        except BaseException:  # also Ctrl-C: it must not wait for the end of the log
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    tracks = [track for track, _ in made]
+    tracks = [track for track, _ in results]
     reference = line.at(line.truth, kept) or _hidden_pose(line, hidden, kept)
+    separate = line.truth is not None
     rows = [
-        score(track, line.t[kept], reference, arrived, seen, outages, line.truth is not None)
-        for track, seen in made
+        score(track, line.t[kept], reference, arrived, innovations, outages, separate)
+        for track, innovations in results
     ]
     onboard = line.at(line.onboard, kept)
     if onboard is not None:
-        own = Track(ONBOARD, onboard)
-        tracks.append(own)
+        track = Track(ONBOARD, onboard)
+        tracks.append(track)
         if reference is not None:
-            separate = line.truth is not None
-            rows.append(score(own, line.t[kept], reference, arrived, None, outages, separate))
+            rows.append(score(track, line.t[kept], reference, arrived, None, outages, separate))
     scene = Scene(
         name=line.name,
         t=line.t[kept],
@@ -105,11 +106,11 @@ def run_own(
         outages=tuple(sorted((*line.dropouts, *((float(a), float(b)) for a, b in outages)))),
         tracks=tuple(tracks),
     )
-    return Outcome(scene, [{"flight": line.name, **row} for row in rows])
+    return LogEstimates(scene, [{"flight": line.name, **row} for row in rows])
 
 
 def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
-    """Which steps they hide; one that hides nothing is refused."""
+    """Which steps the outages hide; refuses one outside of the log."""
     last = float(line.t[-1])
     for start, stop in outages:
         if not start < stop:
@@ -119,18 +120,18 @@ def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
                 f"--outage {start:g}:{stop:g} is not within the log, which lasts {last:.1f} s; "
                 "give seconds from its first pose, such as 10:12."
             )
-    return line.hidden(outages)
+    return line.steps_within(outages)
 
 
 def measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"]:
-    """Positions from the start's, and angles; NaN where none came or it is hidden."""
+    """Position relative to the start, and Euler angles; NaN where not measured or hidden."""
     z = np.concatenate([line.pose.position - line.start[0], to_euler(line.pose.quaternion)], axis=1)
     z[hidden] = np.nan
     return z
 
 
 def _kept(line: Timeline) -> np.ndarray:
-    """The rows to keep: those of a pose, hidden or not, and some at even distances."""
+    """The rows to keep: those with a pose, hidden or not, and others at `KEPT_HZ`."""
     every = max(1, round(1.0 / (line.step * KEPT_HZ)))
     k = np.arange(len(line.t))
     regular = (k % every == 0) | (k == len(k) - 1)
@@ -138,7 +139,7 @@ def _kept(line: Timeline) -> np.ndarray:
 
 
 def _pose_where(line: Timeline, which: np.ndarray, rows: np.ndarray) -> Pose:
-    """What came at these rows; NaN elsewhere."""
+    """The measured pose at these rows, NaN where `which` is false."""
     position, quaternion = (
         np.where(which[rows, None], a[rows], np.nan)
         for a in (line.pose.position, line.pose.quaternion)
@@ -147,18 +148,18 @@ def _pose_where(line: Timeline, which: np.ndarray, rows: np.ndarray) -> Pose:
 
 
 def _hidden_pose(line: Timeline, hidden: np.ndarray, rows: np.ndarray) -> Pose | None:
-    """The truth where the log has none of its own: the pose, where no filter has seen it."""
+    """The reference of a log without a truth: the pose in the outages, hidden from the filters."""
     return _pose_where(line, hidden, rows) if hidden.any() else None
 
 
 def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
-    """x0 at the first pose, with the velocity of the first positions, and P0."""
+    """x0 from the first pose and the velocity of the first positions, and P0."""
     _, velocity, q = line.start
     x0, P = np.zeros(N_X), np.array(P0)
     x0[Q] = q
     x0[V] = rotate(conjugate(q[None]), velocity[None])[0]
     if not np.isfinite(line.pose.quaternion).any():
-        P[Q, Q] = UNSEEN_ATTITUDE * np.eye(4)
+        P[Q, Q] = UNMEASURED_ATTITUDE * np.eye(4)
     return x0, P
 
 
@@ -194,7 +195,7 @@ def _track(
     kept: np.ndarray,
     adapts: bool,
     report: Callable[[float], None],
-) -> tuple[Track, Innovations]:
+) -> tuple[Track, InnovationSeries]:
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
     x0, P = _start(line)
     save = _rows_with_noise if adapts else _rows
@@ -216,7 +217,7 @@ def _track(
         nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
         **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
     )
-    return track, Innovations(said["nu"], arrived, said["ok"][:, 0] > 0.0, restarts)
+    return track, InnovationSeries(said["nu"], arrived, said["ok"][:, 0] > 0.0, restarts)
 
 
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a table says of a filter on a log: errors where there is a truth, consistency always."""
+"""A filter's row in the table: errors where there is a reference, and its consistency."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ from sagewing.logs.track import Track
 from sagewing.metrics.errors import attitude_error, rms
 
 
-class Innovations(NamedTuple):
-    """What each measurement was off by, which channels of it arrived, and where all was well.
+class InnovationSeries(NamedTuple):
+    """The innovations of a filter, which channels arrived, and which steps were accepted.
 
-    `restarts` is how often the filter had to go back to an earlier state.
+    `restarts` counts how often the filter returned to an earlier state.
     """
 
     nu: Float[np.ndarray, "T n_z"]
@@ -26,47 +26,47 @@ class Innovations(NamedTuple):
 def score(
     track: Track,
     t: Times,
-    truth: Pose | None,
+    reference: Pose | None,
     arrived: Times,
-    seen: Innovations | None,
+    innovations: InnovationSeries | None,
     outages: Sequence[tuple[float, float]],
     separate: bool,
 ) -> dict[str, Any]:
-    """One row. A truth that is not `separate` from the pose counts inside the outages alone."""
+    """One row; a reference that is not `separate` from the pose counts in the outages only."""
     row: dict[str, Any] = {"filter": track.name}
-    if truth is not None:
-        apart = np.linalg.norm(track.pose.position - truth.position, axis=1)
-        turned = _turned(track.pose.quaternion, truth.quaternion)
+    if reference is not None:
+        distance = np.linalg.norm(track.pose.position - reference.position, axis=1)
+        angle = _angles(track.pose.quaternion, reference.quaternion)
         if separate:
-            row |= {"pos_rmse_m": rms(apart), "att_rmse_rad": rms(turned)}
+            row |= {"pos_rmse_m": rms(distance), "att_rmse_rad": rms(angle)}
         inside = np.zeros(len(t), bool)
         for start, stop in outages:
             inside |= (t >= start) & (t < stop)
         if inside.any():
-            row["window_pos_rmse_m"] = rms(apart[inside])
-            row["window_att_rmse_rad"] = rms(turned[inside])
-            row["drift_m"] = max(_last(apart[(t >= a) & (t < b)]) for a, b in outages)
-    if seen is not None and track.nis is not None:
-        came = arrived > 0
+            row["window_pos_rmse_m"] = rms(distance[inside])
+            row["window_att_rmse_rad"] = rms(angle[inside])
+            row["drift_m"] = max(_last(distance[(t >= a) & (t < b)]) for a, b in outages)
+    if innovations is not None and track.nis is not None:
+        measured = arrived > 0
         row |= {
-            "poses": int(came.sum()),
-            "refused": int((came & ~seen.ok).sum()),
-            "restarts": seen.restarts,
-            "nis_mean": float(np.mean(track.nis[came], dtype=np.float64)),
-            "nis_expected": float(np.mean(arrived[came])),
-            "whiteness": whiteness(seen),
+            "poses": int(measured.sum()),
+            "refused": int((measured & ~innovations.ok).sum()),
+            "restarts": innovations.restarts,
+            "nis_mean": float(np.mean(track.nis[measured], dtype=np.float64)),
+            "nis_expected": float(np.mean(arrived[measured])),
+            "whiteness": whiteness(innovations),
         }
     return row
 
 
-def whiteness(seen: Innovations) -> float:
-    """How alike an innovation is to the one before it: the mean of the channels' correlations.
+def whiteness(innovations: InnovationSeries) -> float:
+    """The correlation of an innovation with the one before it, as the mean of the channels.
 
-    It is 0 for a filter that knows its noise, within about 2 / sqrt(poses). Above, the filter lags
-    behind its measurements; below, it overreacts.
+    It is 0, within about 2 / sqrt(poses), for a filter with the right noise. Above, the filter
+    lags behind its measurements; below, it corrects too much.
     """
     found = []
-    for nu, arrived in zip(seen.nu.T, seen.arrived.T, strict=True):
+    for nu, arrived in zip(innovations.nu.T, innovations.arrived.T, strict=True):
         series = nu[arrived].astype(np.float64)
         power = float(series @ series)
         if len(series) > 2 and power > 0.0:
@@ -74,15 +74,15 @@ def whiteness(seen: Innovations) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def _turned(q: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """The angles between; NaN where there is no truth."""
-    known = np.isfinite(truth).all(axis=1) & np.isfinite(q).all(axis=1)
+def _angles(q: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """The angles between two attitudes; NaN where one is not known."""
+    known = np.isfinite(reference).all(axis=1) & np.isfinite(q).all(axis=1)
     angles = np.full(len(q), np.nan)
-    angles[known] = attitude_error(q[known], truth[known])
+    angles[known] = attitude_error(q[known], reference[known])
     return angles
 
 
 def _last(error: np.ndarray) -> float:
-    """The last number there is."""
+    """The last finite value."""
     known = error[np.isfinite(error)]
     return float(known[-1]) if len(known) else float("nan")

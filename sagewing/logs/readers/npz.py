@@ -16,10 +16,13 @@ import numpy as np
 from sagewing.errors import InputError
 from sagewing.files import read_regular
 from sagewing.logs.flight import Flight
-from sagewing.logs.log import Log, sane
-from sagewing.logs.readers.archive import load_arrays
-from sagewing.logs.repair import Signal
+from sagewing.logs.log import Log, mask_out_of_range
+from sagewing.logs.readers.magic import begins_with
+from sagewing.logs.readers.map import Map
+from sagewing.logs.readers.npz_archive import ZIP, load_arrays
+from sagewing.logs.signal import Signal
 
+FORMAT = "our .npz"
 FULL_PWM = 65535.0
 # A Crazyflie counts its motors m1 front right, m2 back right, m3 back left, m4 front left. The
 # order of QuadrotorDynamic is back right, front right, back left, front left.
@@ -31,18 +34,28 @@ LARGEST_OFFSET_MS = 1000.0
 Arrays = Mapping[str, np.ndarray]
 
 
+def recognises(path: Path) -> bool:
+    """By the first bytes of a zip file."""
+    return begins_with(path, ZIP)
+
+
+def read(path: Path, map: Map | None = None) -> Log:
+    """The log in an `.npz` file; a map may give the delay of the pose."""
+    return read_arrays(path, map.pose.delay_ms if map and map.pose.delay_ms else None)
+
+
 def read_flight(path: str | Path, tau_ms: float | None = None) -> Flight:
     """The flight in an `.npz` file; `tau_ms` is how late the pose clock is against the IMU's.
 
     By default it is taken from the `manifest.csv` beside the file or in the folder above.
     """
-    with np.errstate(all="ignore"):  # what a damaged file's numbers overflow is none below
-        log = read_npz(Path(path), tau_ms)
-    return sane(log).flight()
+    with np.errstate(all="ignore"):  # numbers of a damaged file overflow
+        log = read_arrays(Path(path), tau_ms)
+    return mask_out_of_range(log).flight()
 
 
-def read_npz(path: Path, tau_ms: float | None = None) -> Log:
-    """The signals in an `.npz` file, as they are."""
+def read_arrays(path: Path, tau_ms: float | None = None) -> Log:
+    """The signals in an `.npz` file; `tau_ms` as in `read_flight`."""
     arrays = load_arrays(path)
     notes: list[str] = []
     if tau_ms is None:
@@ -76,7 +89,7 @@ def read_npz(path: Path, tau_ms: float | None = None) -> Log:
     if "vbat" in arrays:
         log.battery = signal("vbat", "mot_t" if "mot_t" in arrays else "imu_t", 1)
     if "est_pos" in arrays or "est_quat_wxyz" in arrays:
-        # Written by the vehicle: on the IMU's clock, whatever the offset of motion capture.
+        # The vehicle's own estimate is on the IMU's clock: no offset.
         log.onboard_position = signal("est_pos", "est_t", 3)
         log.onboard_quaternion = signal("est_quat_wxyz", "est_t", 4)
     if "truth_pos" in arrays or "truth_quat_wxyz" in arrays:

@@ -1,29 +1,24 @@
-"""ROS 1 and ROS 2 bags, by rosbags: an IMU, and what saw the pose."""
+"""ROS 1 and ROS 2 bags, by rosbags: an IMU, and the sensor that measured the pose."""
 
-import bz2
-import contextlib
 import re
-from collections.abc import Callable, Iterator
-from itertools import accumulate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from sagewing.databases import computes
 from sagewing.errors import InputError
-from sagewing.files import read_regular
-from sagewing.logs.geodesy import accuracy, check_fixes, local
+from sagewing.logs.geodesy import check_fixes, east_north_up, receiver_std
 from sagewing.logs.log import Log
-from sagewing.logs.readers.columns import Map
-from sagewing.logs.readers.ros_messages import FIX, IMU, LAYOUTS, ODOMETRY, Messages
-from sagewing.logs.readers.tables import printable
-from sagewing.logs.repair import Signal
+from sagewing.logs.readers.magic import begins_with
+from sagewing.logs.readers.map import Map
+from sagewing.logs.readers.rosbag_messages import FIX, IMU, LAYOUTS, ODOMETRY, Messages
+from sagewing.logs.readers.text_table import printable
+from sagewing.logs.signal import Signal
 
+FORMAT = "a ROS 1 bag (.bag); a ROS 2 bag (a folder, .mcap or .db3)"
 ROS1, MCAP, SQLITE = b"#ROSBAG V2.0", b"\x89MCAP0\r\n", b"SQLite format 3\0"
-METADATA = "metadata.yaml"
-# Of what saw the pose, the preferred first; odometry is mostly the vehicle's own belief.
+# The message types of a measured pose, the preferred first; odometry is mostly the vehicle's own
+# estimate.
 POSES = (
     "geometry_msgs/msg/TransformStamped",
     "geometry_msgs/msg/PoseStamped",
@@ -32,27 +27,18 @@ POSES = (
     FIX,
     ODOMETRY,
 )
-# A chunk is some megabytes: one that unpacks to more than this is no log's. All messages together
-# are at most so many times the bag, and some for a small one. Where chunks of a ROS 1 bag overlap
-# in time each is unpacked again and again: all that work is bounded, too.
-LARGEST_CHUNK, INFLATION, SMALL_BYTES = 1 << 28, 100, 1 << 26
-AGAIN = 10
-# A parser of YAML takes long for brackets within brackets; metadata have them two deep.
-LARGEST_METADATA, DEEPEST_METADATA = 1 << 20, 20
-# What YAML calls by a name it may merge with itself, over and over.
-ANCHOR = r"(?:^|[\s,:\[{])&\S"
 
 
-def is_bag(path: Path, head: bytes) -> bool:
-    """By its magic, or as a folder with a bag's metadata."""
-    return (path / METADATA).is_file() or head.startswith((ROS1, MCAP, SQLITE))
+def recognises(path: Path) -> bool:
+    """By its first bytes, or as a folder with a bag's metadata."""
+    return (path / "metadata.yaml").is_file() or begins_with(path, ROS1, MCAP, SQLITE)
 
 
-def read_bag(path: Path, by: Map | None = None) -> Log:
+def read(path: Path, map: Map | None = None) -> Log:
     """The log in a bag; a map may name its topics."""
-    by = by or Map()
-    found, notes = _messages(path, by)
-    imu, pose = found["imu"], found.get("pose")
+    map = map or Map()
+    messages, notes = _messages(path, map)
+    imu, pose = messages["imu"], messages.get("pose")
     values, t = imu.values, imu.t
     log = Log(
         path.stem,
@@ -65,47 +51,39 @@ def read_bag(path: Path, by: Map | None = None) -> Log:
     if _has_attitude(values):
         log.onboard_quaternion = Signal(f"{imu.topic} attitude", t, values[:, [3, 0, 1, 2]])
     if pose is not None:
-        log.position, log.quaternion = _pose(pose, 1e-3 * by.pose.delay_ms)
+        log.position, log.quaternion = _pose(pose, 1e-3 * map.pose.delay_ms)
         if pose.kind == FIX:
             # The diagonal of its covariance: east, north, up.
-            log.position_std = accuracy(np.sqrt(np.maximum(pose.values[:, [3, 7, 11]], 0.0)))
-    if "truth" in found:
-        delay = 0.0 if by.truth is None else by.truth.delay_ms
-        log.truth_position, log.truth_quaternion = _pose(found["truth"], 1e-3 * delay)
-    if "onboard" in found:
-        log.onboard_position, log.onboard_quaternion = _pose(found["onboard"], 0.0)
+            variance = np.maximum(pose.values[:, [3, 7, 11]], 0.0)
+            log.position_std = receiver_std(np.sqrt(variance))
+    if "truth" in messages:
+        delay = 0.0 if map.truth is None else map.truth.delay_ms
+        log.truth_position, log.truth_quaternion = _pose(messages["truth"], 1e-3 * delay)
+    if "onboard" in messages:
+        log.onboard_position, log.onboard_quaternion = _pose(messages["onboard"], 0.0)
     return log
 
 
-def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
+def _messages(path: Path, map: Map) -> tuple[dict[str, Messages], list[str]]:
+    """The messages of the IMU, the pose, the truth and the onboard estimate, and notes."""
     try:
-        from rosbags.rosbag1 import Reader as Reader1
-        from rosbags.rosbag2 import Reader as Reader2
+        from sagewing.logs.readers.rosbag_bounded import largest_total, opened
     except ImportError:
         raise InputError(
             "Reading a bag needs rosbags, which is not installed: pip install rosbags."
         ) from None
-    first = _is_ros1(path)
-    where = str(path)
-    if not first:
-        _check_folder(path)
-    allowed = max(SMALL_BYTES, INFLATION * _size(path))
+    ros1, where = begins_with(path, ROS1), str(path)
     try:
-        with (
-            _bounded(path, AGAIN * allowed if first else allowed),
-            (Reader1 if first else Reader2)(path) as reader,
-        ):
+        with opened(path, ros1) as reader:
             kinds = {
                 name: (info.msgtype, info.msgcount)
                 for name, info in reader.topics.items()
                 if info.msgtype in LAYOUTS
             }
-            if isinstance(reader, Reader2) and reader.compression_mode:
-                raise _compressed(path, reader.compression_mode)
-            chosen, notes = _choose(kinds, by, where)
-            gathered = {t: Messages(printable(t), kinds[t][0], not first, where) for t in chosen}
+            chosen, notes = _choose(kinds, map, where)
+            gathered = {t: Messages(printable(t), kinds[t][0], not ros1, where) for t in chosen}
             wanted = [c for c in reader.connections if c.topic in gathered]
-            left = allowed
+            left = largest_total(path)
             for connection, time, raw in reader.messages(connections=wanted):
                 left -= len(raw)
                 if left < 0:
@@ -113,30 +91,27 @@ def _messages(path: Path, by: Map) -> tuple[dict[str, Messages], list[str]]:
                 gathered[connection.topic].add(time, bytes(raw))
     except InputError:
         raise
-    # What a damaged file makes a parser do is not known beforehand.
+    # A parser of a damaged file may raise anything.
     except (Exception, RecursionError) as error:
         raise InputError(
             f"{path} is not a readable bag ({printable(_reason(error))}); copy it again, or repair "
             "it (rosbag reindex, ros2 bag reindex, mcap recover)."
         ) from None
-    found = {role: gathered[topic] for topic, role in chosen.items()}
-    for role, messages in list(found.items()):
-        if not len(messages.t):
-            if role == "imu":
-                raise InputError(f"{path}: {messages.topic} has no messages.")
-            del found[role]
-    return found, notes
+    messages = {role: gathered[topic] for topic, role in chosen.items()}
+    if not len(messages["imu"].t):
+        raise InputError(f"{path}: {messages['imu'].topic} has no messages.")
+    return {role: found for role, found in messages.items() if len(found.t)}, notes
 
 
 def _reason(error: BaseException) -> str:
-    """The first clause of what a parser says: the rest is of its own insides."""
+    """The first clause of a parser's message: the rest is about its internals."""
     return re.split(r"[:(\n]", str(error))[0].strip() or type(error).__name__
 
 
 def _choose(
-    kinds: dict[str, tuple[Any, int]], by: Map, where: str
+    kinds: dict[str, tuple[Any, int]], map: Map, where: str
 ) -> tuple[dict[str, str], list[str]]:
-    """Which topic plays which part: those of the map, else the fullest of the best kind."""
+    """The role of each topic that is read: as the map says, else the longest of the best type."""
     listed = ", ".join(f"{printable(t)} ({k[0].split('/')[-1]})" for t, k in sorted(kinds.items()))
 
     def named(topic: str, of: tuple[str, ...], role: str) -> str:
@@ -144,32 +119,32 @@ def _choose(
             raise InputError(f"{where}: [{role}] names the topic {topic!r}; known: {listed}.")
         return topic
 
-    def fullest(of: tuple[str, ...]) -> str | None:
+    def longest(of: tuple[str, ...]) -> str | None:
         for kind in of:
-            some = [t for t, (k, n) in kinds.items() if k == kind and n and t not in parts]
+            some = [t for t, (k, n) in kinds.items() if k == kind and n and t not in roles]
             if some:
                 return max(some, key=lambda t: kinds[t][1])
         return None
 
-    parts: dict[str, str] = {}
-    imu = named(by.imu.topic, (IMU,), "imu") if by.imu.topic else fullest((IMU,))
+    roles: dict[str, str] = {}
+    imu = named(map.imu.topic, (IMU,), "imu") if map.imu.topic else longest((IMU,))
     if imu is None:
         raise InputError(
             f"{where} has no topic of sensor_msgs/Imu; of the kinds that we read it has "
             f"{listed or 'none'}."
         )
-    parts[imu] = "imu"
-    if by.truth is not None and by.truth.topic:
-        parts[named(by.truth.topic, POSES, "truth")] = "truth"
-    pose = named(by.pose.topic, POSES, "pose") if by.pose.topic else fullest(POSES)
+    roles[imu] = "imu"
+    if map.truth is not None and map.truth.topic:
+        roles[named(map.truth.topic, POSES, "truth")] = "truth"
+    pose = named(map.pose.topic, POSES, "pose") if map.pose.topic else longest(POSES)
     if pose is not None:
-        parts[pose] = "pose"
-    odometry = fullest((ODOMETRY,))
+        roles[pose] = "pose"
+    odometry = longest((ODOMETRY,))
     if odometry is not None:
-        parts[odometry] = "onboard"
-    unused = [printable(topic) for topic in sorted(kinds) if topic not in parts]
+        roles[odometry] = "onboard"
+    unused = [printable(topic) for topic in sorted(kinds) if topic not in roles]
     notes = [f"topics that are not used, and that a map could name: {', '.join(unused)}"]
-    return parts, notes if unused else []
+    return roles, notes if unused else []
 
 
 def _pose(messages: Messages, delay: float) -> tuple[Signal, Signal | None]:
@@ -178,7 +153,7 @@ def _pose(messages: Messages, delay: float) -> tuple[Signal, Signal | None]:
     if messages.kind == FIX:
         fixes = values[:, :3]
         check_fixes(fixes, messages.where, messages.topic)
-        return Signal(name, t, local(fixes)), None
+        return Signal(name, t, east_north_up(fixes)), None
     position = Signal(name, t, values[:, :3])
     if values.shape[1] < 7:
         return position, None
@@ -186,110 +161,6 @@ def _pose(messages: Messages, delay: float) -> tuple[Signal, Signal | None]:
 
 
 def _has_attitude(imu: np.ndarray) -> bool:
-    """An IMU without one says -1 for its covariance, or has it all zero."""
+    """Whether an IMU has an attitude: without one its covariance is -1, or the quaternion zero."""
     length = np.linalg.norm(imu[:, :4], axis=1)
     return bool(np.all(imu[:, 4] != -1.0) and np.all(np.abs(length - 1.0) < 0.01))
-
-
-def _is_ros1(path: Path) -> bool:
-    if path.is_dir():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(ROS1)) == ROS1
-
-
-def _size(path: Path) -> int:
-    files = [path] if path.is_file() else [p for p in path.iterdir() if p.is_file()]
-    return sum(file.stat().st_size for file in files)
-
-
-def _check_folder(path: Path) -> None:
-    """A pipe among its files would be waited for without end, and metadata may be a maze."""
-    file = path / METADATA
-    if not file.is_file():
-        return
-    for other in path.iterdir():
-        if not other.is_file() and not other.is_dir():
-            raise InputError(f"{path}: {printable(other.name)} is no file; take it out.")
-    text = read_regular(file, LARGEST_METADATA).decode("utf-8", "replace")
-    if _depth(text) > DEEPEST_METADATA:
-        raise InputError(f"{file} has brackets more than {DEEPEST_METADATA} deep; it is damaged.")
-    if re.search(ANCHOR, text):
-        raise InputError(f"{file} has anchors (&), which no bag has; it is damaged.")
-
-
-def _depth(text: str) -> int:
-    """How deep brackets stand within brackets."""
-    steps = [1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[\]{}]", text)]
-    return max(accumulate(steps), default=0)
-
-
-def _compressed(path: Path, mode: str) -> InputError:
-    return InputError(f"{path} is compressed by {mode}; unpack it first: ros2 bag convert.")
-
-
-@contextlib.contextmanager
-def _bounded(path: Path, allowed: int) -> Iterator[None]:
-    """Chunks do not unpack without end while this lasts; rosbags itself sets no bound.
-
-    All together unpack to no more than is allowed. A bag compressed as a whole is not unpacked to
-    disk, however large it says it is. A database that computes some of its tables is not read. And
-    the quality of service of a topic, YAML that nobody here needs, is not parsed.
-    """
-    import apsw
-    import lz4.frame
-    from rosbags.rosbag1 import reader as ros1
-    from rosbags.rosbag2 import reader as ros2
-    from rosbags.rosbag2 import storage_mcap, storage_sqlite3
-
-    mcap: Any = storage_mcap
-
-    def no_qos(_: Any) -> list[Any]:
-        return []
-
-    def no_files() -> Any:
-        raise _compressed(path, "file")
-
-    def opened(*args: Any, **options: Any) -> Any:
-        database = apsw.Connection(*args, **options)
-        if computes(database):
-            raise InputError(
-                f"{path} computes some of its tables, and a bag's are stored; record it again."
-            )
-        return database
-
-    left = allowed
-
-    def limited(make: Callable[[], Any]) -> Callable[..., bytes]:
-        def unpack(data: bytes, *_: Any) -> bytes:
-            nonlocal left
-            most = min(LARGEST_CHUNK, left)
-            out = make().decompress(data, max_length=most + 1)
-            left -= len(out)
-            if len(out) > most:
-                raise InputError(
-                    f"{path}: a chunk unpacks to more than {LARGEST_CHUNK >> 20} MiB, or all "
-                    f"chunks to more than {allowed >> 20} MiB; no log of its size does: it is "
-                    "damaged, or made to fill the memory."
-                )
-            return out
-
-        return unpack
-
-    lz4_limited = limited(lz4.frame.LZ4FrameDecompressor)
-    replaced: list[tuple[Any, dict[str, Any]]] = [
-        (ros1.decompressors, {"bz2": limited(bz2.BZ2Decompressor), "lz4": lz4_limited}),
-        (mcap.DECOMPRESSORS, {"zstd": limited(mcap.zstd.ZstdDecompressor), "lz4": lz4_limited}),
-    ]
-    replaced += [(vars(module), {"parse_qos": no_qos}) for module in (ros2, mcap, storage_sqlite3)]
-    replaced += [(vars(ros2), {"TemporaryDirectory": no_files})]
-    stored = SimpleNamespace(**vars(apsw) | {"Connection": opened})
-    replaced += [(vars(storage_sqlite3), {"apsw": stored})]
-    before = [{name: table[name] for name in new} for table, new in replaced]
-    for table, new in replaced:
-        table.update(new)
-    try:
-        yield
-    finally:
-        for (table, _), old in zip(replaced, before, strict=True):
-            table.update(old)

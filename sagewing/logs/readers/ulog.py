@@ -1,4 +1,7 @@
-"""PX4 logs (ULog), by pyulog; north, east, down and forward, right, down become our axes."""
+"""PX4 logs (ULog), by pyulog, in east-north-up and forward-left-up.
+
+A GPS receiver's fixes become metres in `read`, by `geodesy.east_north_up`.
+"""
 
 import contextlib
 import io
@@ -8,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from sagewing.errors import InputError
-from sagewing.logs.geodesy import accuracy, check_fixes, local
-from sagewing.logs.log import Log, enu_of_ned
-from sagewing.logs.readers.columns import Map
-from sagewing.logs.readers.tables import printable
-from sagewing.logs.readers.ulog_formats import check_formats
-from sagewing.logs.repair import Signal
+from sagewing.logs.geodesy import check_fixes, east_north_up, receiver_std
+from sagewing.logs.log import Log, ned_log_to_enu
+from sagewing.logs.readers.magic import begins_with
+from sagewing.logs.readers.map import Map
+from sagewing.logs.readers.text_table import printable
+from sagewing.logs.readers.ulog_definitions import check_formats
+from sagewing.logs.signal import Signal
 
+FORMAT = "a PX4 ULog (.ulg)"
 MAGIC = b"ULog\x01\x12\x35"
-# The topics that are read, the preferred first: the gyroscope with the accelerometer, what saw the
-# pose from outside, a receiver of GPS, a simulator's truth, and what the vehicle believed.
+# The topics that are read, the preferred first: the IMU, an external pose, a GPS receiver, and the
+# rest: the vehicle's own estimate and a simulator's truth.
 IMU = ("sensor_combined", "sensor_gyro")
 POSE = ("vehicle_mocap_odometry", "vehicle_visual_odometry", "att_pos_mocap")
 GPS = ("vehicle_gps_position", "sensor_gps")
@@ -34,11 +39,16 @@ MOST_FIELDS = 1 << 16
 Fields = dict[str, np.ndarray]
 
 
-def read_ulog(path: Path, by: Map | None = None) -> Log:
+def recognises(path: Path) -> bool:
+    """By its first bytes."""
+    return begins_with(path, MAGIC)
+
+
+def read(path: Path, map: Map | None = None) -> Log:
     """The log of a PX4 autopilot; a map may name the topics of the IMU and of the pose."""
-    by = by or Map()
+    map = map or Map()
     topics, notes = _topics(path)
-    imu = _chosen(topics, IMU, by.imu.topic, path)
+    imu = _chosen(topics, IMU, map.imu.topic, path)
     if imu is None:
         raise InputError(
             f"{path} has no {' or '.join(IMU)}; it has {_list(topics)}. Log sensor_combined at a "
@@ -46,60 +56,60 @@ def read_ulog(path: Path, by: Map | None = None) -> Log:
         )
     acc, gyro = _inertial(topics, imu, path)
     log = Log(path.stem, str(path), acc, gyro, format="PX4 ULog", notes=notes)
-    onboard = _signals(topics, "vehicle_local_position", "vehicle_attitude", path)
+    onboard = _estimate(topics, "vehicle_local_position", "vehicle_attitude", path)
     log.onboard_position, log.onboard_quaternion = onboard
     suffix = "_groundtruth"
-    truth = _signals(topics, f"vehicle_local_position{suffix}", f"vehicle_attitude{suffix}", path)
+    truth = _estimate(topics, f"vehicle_local_position{suffix}", f"vehicle_attitude{suffix}", path)
     log.truth_position, log.truth_quaternion = truth
-    pose = _chosen(topics, POSE + GPS, by.pose.topic, path)
-    delay = 1e-3 * by.pose.delay_ms
+    pose = _chosen(topics, POSE + GPS, map.pose.topic, path)
+    delay = 1e-3 * map.pose.delay_ms
     fixes = None
     if pose in GPS:
         fixes = _fixes(topics[pose], path, pose)
         rows = len(topics[pose]["timestamp"])
-        said = [topics[pose].get(name, np.zeros(rows)) for name in ("eph", "eph", "epv")]
-        log.position_std = accuracy(np.stack(said, axis=1))
+        stated = [topics[pose].get(name, np.zeros(rows)) for name in ("eph", "eph", "epv")]
+        log.position_std = receiver_std(np.stack(stated, axis=1))
     elif pose is not None:
         log.position, log.quaternion = _odometry(topics[pose], path, pose, delay)
-    log = enu_of_ned(log)
-    if fixes is not None:  # east, north, up already
-        east = local(fixes.value, _origin(topics))
-        log.position = Signal(f"{pose} position", fixes.t - delay, east)
+    log = ned_log_to_enu(log)
+    if fixes is not None:
+        metres = east_north_up(fixes.value, _origin(topics))
+        log.position = Signal(f"{pose} position", fixes.t - delay, metres)
     return log
 
 
 def _topics(path: Path) -> tuple[dict[str, Fields], list[str]]:
-    """The wanted topics' columns, each by the first of its instances that has rows."""
+    """The columns of the topics that are read, of each topic the first instance that has rows."""
     try:
         from pyulog import ULog
     except ImportError:
         raise InputError(
             "Reading a ULog needs pyulog, which is not installed: pip install pyulog."
         ) from None
-    laid_out = check_formats(path)
+    field_counts = check_formats(path)
     wanted = {*IMU, *POSE, *GPS, *OTHER}
-    room = MOST_FIELDS
+    fields_left = MOST_FIELDS
 
     class Subscription(ULog._MessageAddLogged):
-        """A topic that is not wanted is not laid out, and the others have so much room."""
+        """Lays out the topics that are read, up to `MOST_FIELDS` fields, and no others."""
 
         def _parse_format(self, message_formats: Any) -> None:
-            nonlocal room
+            nonlocal fields_left
             if self.message_name in wanted:
-                room -= laid_out.get(self.message_name, 1)
-                if room < 0:
+                fields_left -= field_counts.get(self.message_name, 1)
+                if fields_left < 0:
                     raise RuntimeError(f"its topics have more than {MOST_FIELDS} fields")
                 super()._parse_format(message_formats)
 
     class Bounded(ULog):
         _MessageAddLogged = Subscription
 
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        # It prints what it doubts; stdout is for results.
-        with contextlib.redirect_stdout(said), path.open("rb") as file:
+        # pyulog prints warnings on stdout, which is for results.
+        with contextlib.redirect_stdout(printed), path.open("rb") as file:
             read: Any = Bounded(file, list(wanted))
-    # What a damaged file makes a parser do is not known beforehand.
+    # A parser of a damaged file may raise anything.
     except (Exception, RecursionError) as error:
         raise InputError(
             f"{path} is not a readable ULog: {type(error).__name__}: {printable(str(error))}; "
@@ -141,7 +151,7 @@ def _three(name: str) -> tuple[str, ...]:
 
 
 def _seconds(fields: Fields) -> np.ndarray:
-    """When it was sampled, or else published."""
+    """The time of sampling, or else of publishing."""
     sampled = fields.get("timestamp_sample")
     stamp = fields["timestamp"] if sampled is None or not np.all(sampled) else sampled
     return 1e-6 * stamp.astype(np.float64)
@@ -156,10 +166,10 @@ def _inertial(topics: dict[str, Fields], imu: str, path: Path) -> tuple[Signal, 
         return Signal("acc", t, acc), Signal("gyro", t, gyro)
     if "sensor_accel" not in topics:
         raise InputError(f"{path} has {imu} and no sensor_accel; log sensor_combined.")
-    felt = topics["sensor_accel"]
+    accelerations = topics["sensor_accel"]
     acc, gyro = (
         Signal(name, _seconds(f), _columns(f, ("x", "y", "z"), path, topic))
-        for name, f, topic in (("acc", felt, "sensor_accel"), ("gyro", fields, imu))
+        for name, f, topic in (("acc", accelerations, "sensor_accel"), ("gyro", fields, imu))
     )
     return acc, gyro
 
@@ -177,20 +187,24 @@ def _odometry(fields: Fields, path: Path, topic: str, delay: float) -> tuple[Sig
     return position, Signal(f"{topic} attitude", t, _quaternion(fields, path, topic))
 
 
-def _signals(
-    topics: dict[str, Fields], place: str, turn: str, path: Path
+def _estimate(
+    topics: dict[str, Fields], position_topic: str, attitude_topic: str, path: Path
 ) -> tuple[Signal | None, Signal | None]:
+    """Position and attitude from topics of their own."""
     position = quaternion = None
-    if place in topics:
-        values = _columns(topics[place], ("x", "y", "z"), path, place)
-        position = Signal(place, _seconds(topics[place]), values)
-    if turn in topics:
-        quaternion = Signal(turn, _seconds(topics[turn]), _quaternion(topics[turn], path, turn))
+    if position_topic in topics:
+        fields = topics[position_topic]
+        values = _columns(fields, ("x", "y", "z"), path, position_topic)
+        position = Signal(position_topic, _seconds(fields), values)
+    if attitude_topic in topics:
+        fields = topics[attitude_topic]
+        values = _quaternion(fields, path, attitude_topic)
+        quaternion = Signal(attitude_topic, _seconds(fields), values)
     return position, quaternion
 
 
 def _fixes(fields: Fields, path: Path, topic: str) -> Signal:
-    """Latitude, longitude (degrees) and altitude (m); rows without a fix in space are none."""
+    """Latitude and longitude in degrees and altitude in m; rows without a 3D fix are left out."""
     if "latitude_deg" in fields:
         names = ("latitude_deg", "longitude_deg", "altitude_msl_m")
         value = _columns(fields, names, path, topic)
@@ -198,22 +212,17 @@ def _fixes(fields: Fields, path: Path, topic: str) -> Signal:
         scale = np.array([1e-7, 1e-7, 1e-3])
         value = _columns(fields, ("lat", "lon", "alt"), path, topic) * scale
     check_fixes(value, str(path), topic)
-    good = fields["fix_type"] >= 3 if "fix_type" in fields else np.ones(len(value), bool)
-    return Signal(topic, _seconds(fields), value).keep(good)
+    has_fix = fields["fix_type"] >= 3 if "fix_type" in fields else np.ones(len(value), bool)
+    return Signal(topic, _seconds(fields), value).select(has_fix)
 
 
 def _origin(topics: dict[str, Fields]) -> np.ndarray | None:
-    """Where the vehicle put its own origin, so that its estimate and the fixes agree."""
+    """The origin of the vehicle's own estimate, so that it and the fixes can be compared."""
     for topic in ("vehicle_local_position_groundtruth", "vehicle_local_position"):
         fields = topics.get(topic, {})
         if all(name in fields for name in ("ref_lat", "ref_lon", "ref_alt")):
-            told = np.stack([fields[n] for n in ("ref_lat", "ref_lon", "ref_alt")], axis=1)
-            told = told[np.isfinite(told).all(axis=1) & np.any(told != 0.0, axis=1)]
-            if len(told):
-                return told[-1].astype(np.float64)
+            origins = np.stack([fields[n] for n in ("ref_lat", "ref_lon", "ref_alt")], axis=1)
+            origins = origins[np.isfinite(origins).all(axis=1) & np.any(origins != 0.0, axis=1)]
+            if len(origins):
+                return origins[-1].astype(np.float64)
     return None
-
-
-def is_ulog(head: bytes) -> bool:
-    """By its magic."""
-    return head.startswith(MAGIC)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 from sagewing.logs.flight import Pose, Times, Vectors
 from sagewing.logs.track import Scene, Track
@@ -15,7 +16,6 @@ POINTS = 3600  # of a curve over time
 PATH_POINTS = 6000  # of a path in space: ten a second in ten minutes, so that a curve is one
 COLUMNS = 600  # of a heat map
 NIS_WINDOW_S = 1.0  # over which NIS is averaged
-NORMAL_975 = 1.959964  # of the standard normal distribution
 
 # The arrays of a drawing: how many rows (None: as many as there are channels) and whose length.
 SHARED = {
@@ -143,10 +143,5 @@ def _in_window(values: Times, scene: Scene) -> Times:
 def _nis_band(scene: Scene, curves: Buckets) -> dict[str, np.ndarray]:
     """Where 95% of the means over a window lie, by degree of freedom, if a filter is consistent."""
     freedom = _in_window(scene.arrived, scene)
-    low, high = (chi_square(freedom, sign * NORMAL_975) / freedom for sign in (-1.0, 1.0))
+    low, high = (chdtri(freedom, tail) / freedom for tail in (0.975, 0.025))
     return {name: curves.extremes(of[:, None])[:, 0] for name, of in (("low", low), ("high", high))}
-
-
-def chi_square(freedom: Times, normal: float) -> Times:
-    """The quantile of chi-square at that of a normal variable (Wilson and Hilferty 1931)."""
-    return freedom * (1.0 - 2.0 / (9.0 * freedom) + normal * np.sqrt(2.0 / (9.0 * freedom))) ** 3

@@ -11,7 +11,7 @@ import numpy as np
 
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
-from sagewing.logs.readers.archive import load_arrays
+from sagewing.logs.readers.npz_archive import load_arrays
 from sagewing.report.page.drawing import OF_ONE, SHARED, Drawing
 
 SCENE = "scene.npz"

@@ -1,4 +1,4 @@
-"""A first map of text tables, from the names of their columns and from the numbers in them."""
+"""A first map of text tables, from the names of their columns and the numbers in them."""
 
 import re
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from sagewing.logs.readers.columns import SECONDS, Map, Source
-from sagewing.logs.readers.tables import SAMPLE_ROWS, Table
-from sagewing.logs.repair import FORCE_G, FORCE_M_S2
+from sagewing.logs.checks import FORCE_G, FORCE_M_S2
+from sagewing.logs.readers.map import SECONDS, Map, SignalSource
+from sagewing.logs.readers.text_table import SAMPLE_ROWS, Table
 
 TIME = re.compile(r"(t|time|stamp|.*time_?stamp.*|time_.*|t_.*|.*_time|secs?|seconds)")
 AXES = ("x", "y", "z")
-# What stands before the axis in a name; `w_RS_S_x` is EuRoC's, `field.angular_velocity.x` a bag's.
+# The part of a name before its axis; `w_RS_S_x` is EuRoC's, `field.angular_velocity.x` a bag's.
 VECTORS = {
     "gyro": r"(.*_)?(gyro?|gyroscope|omega|w|g|ang_?vel|.*angular_?(velocity|rate)|w_.*)(_rad_?s)?",
     "acc": r"(.*_)?(acc|accel|accelerometer|a|lin_?acc|.*linear_?acceleration|a_.*)(_m_s2)?",
@@ -30,7 +30,7 @@ GPS = {
     "altitude": r"(.*_)?(alt|altitude|height)(_m|_msl)?(_m)?",
 }
 TRUTH = re.compile(r"truth|ground_?truth|gt|reference|vicon_?truth", re.I)
-# Slower than 2 Hz and faster than 20 kHz is no sensor's clock.
+# The steps of a sensor's clock: between 20 kHz and 2 Hz.
 STEP_S = (5e-5, 0.5)
 DEGREES_RAD_S = 20.0
 TUM = ("timestamp", "tx", "ty", "tz", "qx", "qy", "qz", "qw")
@@ -38,7 +38,7 @@ TUM = ("timestamp", "tx", "ty", "tz", "qx", "qy", "qz", "qw")
 
 @np.errstate(all="ignore")  # numbers of a damaged file overflow
 def draft(tables: Sequence[Table]) -> tuple[Map, list[str]]:
-    """The map that names and numbers suggest, and what it could not find."""
+    """The map that names and numbers suggest, and what was not found."""
     named = len(tables) > 1
     found = Map()
     for table in tables:
@@ -62,7 +62,7 @@ def draft(tables: Sequence[Table]) -> tuple[Map, list[str]]:
 
 
 def missing(found: Map) -> list[str]:
-    """What a log needs and the map does not name."""
+    """The signals that a log needs and the map does not name."""
     lacks = []
     if not found.imu.gyro:
         lacks.append("the gyroscope ([imu] gyro)")
@@ -75,10 +75,10 @@ def missing(found: Map) -> list[str]:
 
 @np.errstate(all="ignore")
 def with_known_names(table: Table) -> Table:
-    """Names for a table without a header, where its numbers leave no doubt.
+    """Names for a table without a header, if its numbers identify it.
 
-    Eight columns that end in a unit quaternion are TUM's; seven of which three are as long as
-    gravity are an IMU's.
+    Eight columns that end in a unit quaternion are a TUM trajectory; seven of which three have the
+    length of gravity are an IMU.
     """
     if table.names[0] != "0":
         return table
@@ -89,13 +89,13 @@ def with_known_names(table: Table) -> Table:
         unit = np.abs(np.linalg.norm(head[:, 4:], axis=1) - 1.0).max() < 0.01
         return replace(table, names=TUM) if unit else table
     lengths = [float(np.median(np.linalg.norm(head[:, k : k + 3], axis=1))) for k in (1, 4)]
-    for low, high in (FORCE_M_S2, FORCE_G):  # a gyroscope, too, may read 1
-        weighs = [low < length < high for length in lengths]
-        if weighs[0] != weighs[1]:
+    for low, high in (FORCE_M_S2, FORCE_G):  # m/s^2 first: a gyroscope may read 1, too
+        is_force = [low < length < high for length in lengths]
+        if is_force[0] != is_force[1]:
             break
     else:
         return table
-    vectors = ("acc", "gyro") if weighs[0] else ("gyro", "acc")
+    vectors = ("acc", "gyro") if is_force[0] else ("gyro", "acc")
     return replace(table, names=("timestamp", *(f"{v}_{a}" for v in vectors for a in AXES)))
 
 
@@ -104,7 +104,7 @@ def _poses(tables: Sequence[Table]) -> int:
 
 
 def plain(name: str) -> str:
-    """A name without its unit: small letters, underscores."""
+    """A name in lower case with underscores, without its unit."""
     name = re.sub(r"\[[^\]]*\]\s*$|\([^)]*\)\s*$", "", name.strip())
     name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name)
     name = re.sub(r"\[(\d)\]$", lambda m: "_" + "xyz"[int(m[1])] if int(m[1]) < 3 else m[0], name)
@@ -112,7 +112,7 @@ def plain(name: str) -> str:
 
 
 def _vector(table: Table, prefix: str, axes: Sequence[str] = AXES) -> tuple[str, ...]:
-    """The columns whose names are this and an axis; none, if one is missing."""
+    """The columns whose names are this prefix and an axis; empty if one is missing."""
     names = {plain(name): name for name in reversed(table.numeric())}
     found = []
     for axis in axes:
@@ -135,13 +135,13 @@ def _each(table: Table, forms: dict[str, str]) -> tuple[str, ...]:
 
 
 def _time(table: Table) -> dict[str, str] | None:
-    """The column of time and its unit, by its name or else by its step."""
+    """The column of time, and its unit by its name or else by its steps."""
     name = next((n for n in table.numeric() if TIME.fullmatch(plain(n))), None)
     if name is None:
         return None
-    said = re.search(r"[\[(_ ](ns|us|ms|s|nsec|usec|msec|sec)[\])]?\s*$", name.lower())
-    if said:
-        return {"time": name, "time_unit": said[1].removesuffix("ec")}
+    unit = re.search(r"[\[(_ ](ns|us|ms|s|nsec|usec|msec|sec)[\])]?\s*$", name.lower())
+    if unit:
+        return {"time": name, "time_unit": unit[1].removesuffix("ec")}
     t = table.columns([name], rows=SAMPLE_ROWS)[:, 0]
     steps = np.diff(t)
     step = float(np.median(steps[steps > 0.0])) if np.any(steps > 0.0) else 0.01
@@ -149,15 +149,15 @@ def _time(table: Table) -> dict[str, str] | None:
     return {"time": name, "time_unit": fits[0] if fits else "s"}
 
 
-def _imu(table: Table) -> Source | None:
+def _imu(table: Table) -> SignalSource | None:
     gyro, acc = (_vector(table, VECTORS[what]) for what in ("gyro", "acc"))
     if not gyro or not acc:
         return None
     rates, forces = (table.columns(c, rows=SAMPLE_ROWS) for c in (gyro, acc))
     force, rate = _length(forces, 0.5), _length(rates, 0.9)
-    said = " ".join(gyro).lower()
-    degrees = "deg" in said or ("rad" not in said and rate > DEGREES_RAD_S)
-    return Source(
+    names = " ".join(gyro).lower()
+    degrees = "deg" in names or ("rad" not in names and rate > DEGREES_RAD_S)
+    return SignalSource(
         acc=acc,
         acc_unit="g" if FORCE_G[0] < force < FORCE_G[1] else "m/s^2",
         gyro=gyro,
@@ -166,24 +166,24 @@ def _imu(table: Table) -> Source | None:
 
 
 def _length(vectors: np.ndarray, quantile: float) -> float:
-    """Of those that are known; NaN where none is."""
+    """A quantile of the vectors' lengths without NaN; NaN if none is left."""
     lengths = np.linalg.norm(vectors, axis=1)
     lengths = lengths[np.isfinite(lengths)]
     return float(np.quantile(lengths, quantile)) if len(lengths) else np.nan
 
 
-def _pose(table: Table) -> Source | None:
+def _pose(table: Table) -> SignalSource | None:
     gps, position = _each(table, GPS), _vector(table, VECTORS["position"])
     if len(gps) != 3 and not position:
         return None
     quaternion = _vector(table, QUATERNION, ("w", "x", "y", "z"))
     euler = _each(table, EULER)
-    source = Source(quaternion=quaternion)
+    source = SignalSource(quaternion=quaternion)
     if not quaternion and len(euler) == 3:
         angles = table.columns(euler, rows=SAMPLE_ROWS)
         degrees = np.nanmax(np.abs(angles), initial=0.0) > 2.1 * np.pi
         source = replace(source, euler=euler, euler_unit="deg" if degrees else "rad")
     if len(gps) == 3:
         return replace(source, gps=gps)
-    said = " ".join(position).lower()
-    return replace(source, position=position, position_unit="mm" if "mm" in said else "m")
+    names = " ".join(position).lower()
+    return replace(source, position=position, position_unit="mm" if "mm" in names else "m")

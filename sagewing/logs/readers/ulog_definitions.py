@@ -1,8 +1,8 @@
-"""What the definitions of a ULog claim, looked at before a parser believes them.
+"""The message formats that a ULog defines, checked before a parser uses them.
 
-A format may hold others, and arrays of others: a few hundred bytes can describe a message of
-terabytes, which a parser would lay out field by field. What is not understood here is refused, so
-that the parser sees nothing that was not looked at.
+A format may contain others, and arrays of others: a few hundred bytes can describe a message of
+terabytes, which a parser would lay out field by field. Anything else than a format is refused, so
+that the parser reads only definitions that were checked.
 """
 
 import re
@@ -11,28 +11,28 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sagewing.errors import InputError
-from sagewing.logs.readers.tables import printable
+from sagewing.logs.readers.text_table import printable
 
 HEADER_BYTES = 16
-# A message says its size in two bytes.
+# A message has its size in two bytes.
 LARGEST_MESSAGE = 0xFFFF
-# The formats of PX4 hold each other three deep, and no name is longer than 64 letters: a parser
-# writes the names of all outer fields before each inner one.
+# PX4's formats are nested three deep, with names of at most 64 letters: a parser puts the names of
+# all outer fields before that of each inner one.
 DEEPEST, LONGEST_NAME = 16, 128
 SIZES = {"int8_t": 1, "uint8_t": 1, "bool": 1, "char": 1, "int16_t": 2, "uint16_t": 2}
 SIZES |= {"int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "uint64_t": 8, "double": 8}
 NAME = rf"[A-Za-z0-9_/-]{{1,{LONGEST_NAME}}}"
 FORMAT = re.compile(rf"({NAME}):([^:]*)")
 FIELD = re.compile(rf"({NAME})(?:\[([1-9][0-9]{{0,4}})\])? {NAME}")
-# What may stand among the definitions, and what ends them. A parser skips messages of other kinds;
-# in those of no kind or of a size that none has it searches, byte by byte, for the next.
+# The kinds of messages among the definitions, and those that end them. A parser skips other kinds;
+# at an impossible kind or size it searches for the next message byte by byte.
 DEFINITIONS, DATA = b"BFIMPQ", b"ALC"
 LARGEST_UNKNOWN = 10_000
 Fields = list[tuple[str, int]]
 
 
 class _Layout(NamedTuple):
-    """A format with all that it holds: bytes, fields, and how deep."""
+    """The bytes and fields of a format with its inner formats, and how deep they are nested."""
 
     size: int
     fields: int
@@ -40,9 +40,9 @@ class _Layout(NamedTuple):
 
 
 def check_formats(path: Path) -> dict[str, int]:
-    """How many fields each format has, all in all.
+    """The number of fields of each format, with those of its inner formats.
 
-    Refuses a ULog that defines a message larger than a message can be, or one within itself.
+    Refuses a ULog that defines a message that is too large, or one that contains itself.
     """
     formats = _formats(path)
     known: dict[str, _Layout] = {}
@@ -75,7 +75,7 @@ def check_formats(path: Path) -> dict[str, int]:
 
 
 def _formats(path: Path) -> dict[str, Fields]:
-    """The fields of each format, as a type and how many."""
+    """The fields of each format, as a type and a count."""
     formats: dict[str, Fields] = {}
     with path.open("rb") as file:
         file.seek(HEADER_BYTES)

@@ -1,4 +1,4 @@
-"""The map of a log: which column, file or topic is which signal, and in what unit (TOML)."""
+"""The user's map of a log (TOML): which column, file or topic is which signal, in which unit."""
 
 import json
 import math
@@ -24,15 +24,15 @@ UNITS = {
 }
 Frame = Literal["enu", "ned"]
 LARGEST_DELAY_MS = 10_000.0
-# Most of a drafted map is comments, which list the columns. The rest is some lines, and none is
-# long: a parser's time grows with the square of a key's length.
+# A drafted map is mostly comments, which list the columns. The settings are a few short lines; the
+# time of a TOML parser grows with the square of a key's length.
 LARGEST_MAP_BYTES, LARGEST_SETTINGS, LONGEST_SETTING = 1 << 20, 1 << 16, 1000
-STD = (1e-9, 1e9)  # m and rad; what is beyond cannot be squared in 32 bits
+STD = (1e-9, 1e9)  # m and rad; squares of larger ones overflow in 32 bits
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where one sensor's numbers are: columns by their names, or a topic."""
+class SignalSource:
+    """Where the signals of one sensor are: columns by their names, or a topic."""
 
     file: str | None = None  # in a log that is a folder
     topic: str | None = None  # in a bag or a ULog
@@ -48,7 +48,7 @@ class Source:
     euler: tuple[str, ...] = ()  # roll, pitch, yaw
     euler_unit: str = "rad"
     gps: tuple[str, ...] = ()  # latitude and longitude in degrees, altitude in m
-    delay_ms: float = 0.0  # how late this clock is against the IMU's
+    delay_ms: float = 0.0  # how late this clock is, compared with the IMU's
     position_std: float | None = None  # m
     attitude_std: float | None = None  # rad
 
@@ -56,7 +56,7 @@ class Source:
 COLUMNS = {"acc": 3, "gyro": 3, "position": 3, "quaternion": 4, "euler": 3, "gps": 3}
 NUMBERS = ("delay_ms", "position_std", "attitude_std")
 OF_IMU = {"file", "topic", "time", "time_unit", "acc", "acc_unit", "gyro", "gyro_unit"}
-OF_POSE = {field.name for field in fields(Source)} - {"acc", "acc_unit", "gyro", "gyro_unit"}
+OF_POSE = {field.name for field in fields(SignalSource)} - {"acc", "acc_unit", "gyro", "gyro_unit"}
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Map:
     "enu" is z up with a body of forward, left, up; "ned" z down with forward, right, down.
     """
 
-    imu: Source = Source()
-    pose: Source = Source()
-    truth: Source | None = None
+    imu: SignalSource = SignalSource()
+    pose: SignalSource = SignalSource()
+    truth: SignalSource | None = None
     frame: Frame = "enu"
 
     def toml(self) -> str:
@@ -76,13 +76,13 @@ class Map:
         lines = [f"frame = {json.dumps(self.frame)}"]
         for name, allowed in (("imu", OF_IMU), ("pose", OF_POSE), ("truth", OF_POSE)):
             source = getattr(self, name)
-            said = [] if source is None else _said(source, allowed)
-            lines += ["", f"[{name}]", *said] if said else []
+            settings = [] if source is None else _settings(source, allowed)
+            lines += ["", f"[{name}]", *settings] if settings else []
         return "\n".join(lines) + "\n"
 
 
-def _said(source: Source, allowed: set[str]) -> list[str]:
-    """What differs from the default, and the units of what is there."""
+def _settings(source: SignalSource, allowed: set[str]) -> list[str]:
+    """The settings that differ from the default, and the units of those."""
     lines = []
     for field in fields(source):
         value = getattr(source, field.name)
@@ -107,17 +107,17 @@ def read_map(path: Path) -> Map:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a readable TOML file: {error}.") from None
     known = [field.name for field in fields(Map)]
-    _only(table, set(known), str(path))
+    _check_keys(table, set(known), str(path))
     frame = table.get("frame", "enu")
     if frame not in get_args(Frame):
         raise InputError(f'{path}: frame must be "enu" or "ned"; got {shown(frame)}.')
-    imu = _source(table, "imu", OF_IMU, path) or Source()
+    imu = _source(table, "imu", OF_IMU, path) or SignalSource()
     pose, truth = (_source(table, name, OF_POSE, path) for name in ("pose", "truth"))
-    return Map(imu, pose or Source(), truth, frame)
+    return Map(imu, pose or SignalSource(), truth, frame)
 
 
 def _check_lengths(text: str, path: Path) -> None:
-    # Lines as TOML has them: Python's splitlines knows ends of a line that are none there.
+    # Split as TOML does: Python's splitlines splits at other characters, too.
     settings = [line for line in text.split("\n") if not line.lstrip(" \t").startswith("#")]
     longest = max(map(len, settings), default=0)
     if longest > LONGEST_SETTING or sum(map(len, settings)) > LARGEST_SETTINGS:
@@ -127,14 +127,14 @@ def _check_lengths(text: str, path: Path) -> None:
         )
 
 
-def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> Source | None:
+def _source(table: dict[str, Any], name: str, allowed: set[str], path: Path) -> SignalSource | None:
     if name not in table:
         return None
     given, where = table[name], f"{path}, [{name}]"
     if not isinstance(given, dict):
         raise InputError(f"{where} must be a table such as\n[{name}]\ntime = 't'.")
-    _only(given, allowed, where)
-    source = Source()
+    _check_keys(given, allowed, where)
+    source = SignalSource()
     for key, value in given.items():
         source = replace(source, **{key: _value(key, value, where)})
     if source.file is not None and Path(source.file).name != source.file:
@@ -173,7 +173,7 @@ def _name(value: Any, key: str, where: str) -> str:
     return str(value)
 
 
-def _only(given: dict[str, Any], allowed: set[str], where: str) -> None:
+def _check_keys(given: dict[str, Any], allowed: set[str], where: str) -> None:
     for key in given:
         if key not in allowed:
             raise InputError(

@@ -1,4 +1,4 @@
-"""The arrays of an `.npz` file, read without trusting what it says of itself."""
+"""The arrays of an `.npz` file, read without trusting the sizes in it."""
 
 import zipfile
 from collections.abc import Mapping
@@ -8,18 +8,18 @@ import numpy as np
 from numpy.lib import format as npy
 
 from sagewing.errors import InputError
-from sagewing.logs.readers.tables import printable
+from sagewing.logs.readers.text_table import printable
 
-# Deflate makes a run of zeros a thousand times smaller; no flight is one. A file may unpack to so
-# many times its size, and a small one to so many bytes.
+# Deflate makes a run of zeros a thousand times smaller. A file may unpack to INFLATION times its
+# size, and a small one to SMALL_BYTES.
 INFLATION, SMALL_BYTES = 100, 1 << 26
 ZIP = b"PK\x03\x04"
 
 
 def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
-    """All arrays by name; Python objects are not unpacked, and lies about sizes are refused."""
+    """All arrays by name; refuses Python objects and wrong sizes."""
     try:
-        # Opened here: np.load leaves open what it cannot read.
+        # np.load does not close a file that it cannot read.
         with path.open("rb") as stream:
             if not zipfile.is_zipfile(stream):
                 stream.seek(0)
@@ -36,17 +36,17 @@ def load_arrays(path: Path) -> Mapping[str, np.ndarray]:
         raise InputError(f"There is no flight at {path}.") from None
     except InputError:
         raise
-    # What a damaged file makes a parser do is not known beforehand.
+    # A parser of a damaged file may raise anything.
     except Exception as error:
         why = printable(str(error).rstrip(".")) or type(error).__name__
         raise InputError(f"{path} is not a readable .npz file: {why}.") from None
 
 
 def _check_sizes(path: Path) -> None:
-    """Every array is as long as its header says, and all of them fit the file."""
+    """Refuses an array that is shorter than its header says, and arrays larger than the bound."""
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        # Not of the file alone: it may have a hole, which takes no room on the disk.
+        # Not the size of the file alone: a sparse file takes no room on the disk.
         packed = min(path.stat().st_size, sum(member.compress_size for member in members))
         allowed = max(SMALL_BYTES, INFLATION * packed)
         if len({member.filename for member in members}) < len(members):
@@ -71,7 +71,7 @@ def _check_sizes(path: Path) -> None:
                         f"{path} holds Python objects; expected arrays of numbers written by "
                         "numpy.savez."
                     )
-                # In Python's integers: a product of lengths that lie overflows NumPy's.
+                # In Python's integers: a product of wrong lengths overflows NumPy's.
                 size = dtype.itemsize
                 for length in shape:
                     size *= length

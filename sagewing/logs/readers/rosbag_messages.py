@@ -1,7 +1,7 @@
-"""The numbers of the ROS messages that a flight is made of, taken from their bytes.
+"""The numbers in the ROS messages of IMUs and poses, decoded from their bytes.
 
-A bag carries the definitions of its messages, and reading by them means running code made from the
-bag. These few never change, so they are taken apart by hand.
+A bag carries the definitions of its messages, and rosbags decodes by running code made from them.
+These few types never change, so that they are decoded here, and nothing of a bag is run.
 """
 
 import struct
@@ -13,7 +13,7 @@ from sagewing.errors import InputError
 
 
 class Layout(NamedTuple):
-    """What follows a message's header: strings, small fields, and then so many doubles."""
+    """The fields after a message's header: strings, small fields, and then doubles."""
 
     strings: int
     small: int  # bytes of status before the doubles
@@ -21,9 +21,8 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = {
-    "sensor_msgs/msg/Imu": Layout(
-        0, 0, 37
-    ),  # orientation, rate, acceleration, each with covariance
+    # orientation, rate, acceleration, each with its covariance
+    "sensor_msgs/msg/Imu": Layout(0, 0, 37),
     "geometry_msgs/msg/PoseStamped": Layout(0, 0, 7),
     "geometry_msgs/msg/PoseWithCovarianceStamped": Layout(0, 0, 43),
     "geometry_msgs/msg/TransformStamped": Layout(1, 0, 7),
@@ -31,7 +30,7 @@ LAYOUTS = {
     "nav_msgs/msg/Odometry": Layout(1, 0, 85),
     "sensor_msgs/msg/NavSatFix": Layout(0, 3, 12),  # status int8, service uint16
 }
-LITTLE_ENDIAN = (b"\x01", b"\x07", b"")  # CDR, its second version; what has none is too short
+LITTLE_ENDIAN = (b"\x01", b"\x07", b"")  # CDR, XCDR2, and a message that is too short
 IMU, FIX, ODOMETRY = "sensor_msgs/msg/Imu", "sensor_msgs/msg/NavSatFix", "nav_msgs/msg/Odometry"
 
 
@@ -45,7 +44,7 @@ class Messages:
         self._numbers = bytearray()
 
     def add(self, received_ns: int, raw: bytes) -> None:
-        """One more message; a fix that is none is left out."""
+        """Append a message; a NavSatFix without a fix is left out."""
         if self._cdr and raw[1:2] not in LITTLE_ENDIAN:
             raise InputError(
                 f"{self.where}: message {len(self._stamps)} of {self.topic} is in the encoding "
@@ -64,7 +63,7 @@ class Messages:
                 f"too few for a {self.kind}; the bag is damaged."
             )
         if self.kind != FIX or status >= 0:
-            # A header without a stamp: the time of recording is the next best.
+            # Without a stamp in the header the time of recording is used.
             self._stamps.append(stamp if stamp > 0.0 else 1e-9 * received_ns)
             self._numbers += raw[start:stop]
 
@@ -75,7 +74,7 @@ class Messages:
 
     @property
     def values(self) -> np.ndarray:
-        """A row a message."""
+        """One row a message."""
         return np.frombuffer(bytes(self._numbers), "<f8").reshape(-1, self._layout.doubles)
 
 

@@ -1,4 +1,4 @@
-"""Text files of numbers: what their columns are called, and the columns themselves."""
+"""Text files of numbers: the names of their columns, and the columns."""
 
 import re
 import warnings
@@ -16,7 +16,7 @@ from sagewing.errors import InputError, shown
 
 SAMPLE_ROWS = 2000
 SNIFFED_BYTES = 1 << 16
-# No line of a log is longer, and no table wider; a longer line is no text.
+# A file with longer lines is no text, one with more columns no table.
 LONGEST_LINE = 1 << 15
 MOST_COLUMNS = 1 << 12
 LONGEST_NAME = 60
@@ -24,7 +24,7 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True)
 class Table:
-    """A text file of numbers: its columns' names (their numbers, if it has no header)."""
+    """A text file of numbers; without a header its columns are named by their numbers."""
 
     path: Path
     names: tuple[str, ...]
@@ -33,18 +33,18 @@ class Table:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The path, for messages."""
         return str(self.path)
 
     def columns(self, wanted: Sequence[str], rows: int | None = None) -> Float[np.ndarray, "n m"]:
-        """These columns in this order, an empty cell as NaN; of the first rows only, if so told."""
+        """These columns in this order, empty cells as NaN; only the first `rows`, if given."""
         places = [self._place(name) for name in wanted]
         try:
             with self.path.open(encoding="utf-8", errors="strict", newline=None) as file:
                 lines = self._rows(file)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # no rows: refused below
-                    read = np.loadtxt(
+                    warnings.simplefilter("ignore", UserWarning)  # no rows, which is refused below
+                    values = np.loadtxt(
                         lines if rows is None else islice(lines, rows),
                         delimiter=self.delimiter,
                         usecols=places,
@@ -61,9 +61,9 @@ class Table:
                 f"{self.path} is not a table of numbers in {shown(', '.join(wanted))}: {why}; "
                 "correct or delete that row."
             ) from None
-        if not len(read):
+        if not len(values):
             raise InputError(f"{self.path} has no rows.")
-        return read
+        return values
 
     def _rows(self, file: TextIO) -> Iterator[str]:
         d = self.delimiter
@@ -72,7 +72,7 @@ class Table:
                 line = line.strip()
                 if not line:
                     continue
-                # An empty cell is a number that is missing.
+                # An empty cell is NaN.
                 while d + d in line:
                     line = line.replace(d + d, f"{d}nan{d}")
                 line = ("nan" if line.startswith(d) else "") + line
@@ -105,7 +105,7 @@ def is_text(path: Path) -> bool:
     try:
         text = head.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.start < len(head) - 4:  # not a letter cut in two
+        if error.start < len(head) - 4:  # at the very end a character may be cut in two
             return False
         text = head[: error.start].decode("utf-8")
     return all(len(line) <= LONGEST_LINE for line in text.splitlines())
@@ -138,12 +138,12 @@ def read_table(path: Path) -> Table:
 
 
 def printable(text: str) -> str:
-    """A name from a log as it may be shown: no control characters, not without end."""
+    """A name from a log that is safe to show: no control characters, and short."""
     return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
 
 
 def _names(cells: Sequence[str]) -> tuple[str, ...]:
-    """Each once: a second column of a name gets its number."""
+    """Unique names: a second column of the same name gets its number."""
     names: dict[str, None] = {}
     for i, cell in enumerate(cells):
         name = printable(cell.strip().strip('"').strip()) or str(i)
@@ -152,7 +152,7 @@ def _names(cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def _lines(file: TextIO, path: Path) -> Iterator[str]:
-    """The lines of a file, none read further than a line of a log can be long."""
+    """The lines of a file; refuses one that is longer than a line of a log can be."""
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), ""), 1):
         if len(line) > LONGEST_LINE:
             raise InputError(
