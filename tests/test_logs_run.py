@@ -35,8 +35,8 @@ from sagewing.logs.rotate import conjugate, multiply, rotate
 from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
-from sagewing.report.own import caption
-from sagewing.report.page import page_table
+from sagewing.report.log import caption
+from sagewing.report.page import results_table
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 FILTERS = ("ekf", "ndr")
@@ -378,7 +378,7 @@ def test_the_vehicles_own_row_says_that_nothing_was_hidden_from_it():
     rows = [{"filter": "ekf", "window_pos_rmse_m": 0.5, "drift_m": 1.0, "nis_mean": 1e-4}]
     rows += [{"filter": "onboard", "window_pos_rmse_m": 0.1, "drift_m": 0.1}]
     assert "no pose was hidden" in caption(rows)
-    assert "no pose was hidden" in page_table.caption(rows)[0]
+    assert "no pose was hidden" in results_table.caption(rows)[0]
     assert "hidden" not in caption([{"filter": "ekf", "nis_mean": 6.0}])
 
 

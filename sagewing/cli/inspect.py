@@ -14,7 +14,9 @@ from sagewing.logs.readers.draft import draft
 from sagewing.logs.readers.read import is_table, read_log, tables_of
 from sagewing.logs.readers.tables import Table
 from sagewing.logs.survey import Column, Survey, columns, survey
-from sagewing.report import own
+from sagewing.report import log as log_report
+from sagewing.report.log import range_of, step_of
+from sagewing.report.table import terminal
 from sagewing.results import BenchResult
 
 # A smaller delay is not worth a line in a map.
@@ -96,7 +98,7 @@ class Inspect:
         seen = columns(tables)
         if not seen:
             raise InputError(f"{self.log} has no columns of numbers: it is no log.")
-        console.out.print(own.columns(seen))
+        console.out.print(terminal(log_report.columns(seen)))
         console.out.print("By the first rows; step: the median between rows.")
         console.notes([f"not recognised: {what}" for what in lacks])
         if self.write_map is None:
@@ -112,8 +114,8 @@ class Inspect:
             log = read_log(self.log, by)
             found = survey(log)
         console.out.print(f"{log.format}: {log.name}")
-        console.out.print(own.contents(found.signals))
-        for line in (*own.sources(found.signals), *_said(found)):
+        console.out.print(terminal(log_report.contents(found.signals)))
+        for line in (*log_report.sources(found.signals), *_said(found)):
             console.out.print(line)
         console.notes([*log.notes, *found.doubts])
         text = _with_delay(by or Map(), found).toml()
@@ -150,7 +152,7 @@ def _to_fill_in(by: Map, seen: list[Column], lacks: list[str]) -> str:
     """What was recognised, and the lines that are missing, with what there is to choose from."""
     lines = [f"# Missing: {what}" for what in lacks]
     lines += ["#", "# Columns: name, range in the first rows, step between rows"]
-    lines += [f"#   {c.file}: {c.name}, {own.spanned(c)}, {own.step_of(c)}" for c in seen]
+    lines += [f"#   {c.file}: {c.name}, {range_of(c)}, {step_of(c)}" for c in seen]
     gaps = [GAPS["imu"]] if not by.imu.acc else []
     gaps += [GAPS["pose"]] if not (by.pose.position or by.pose.gps) else []
     if len({column.file for column in seen}) > 1:

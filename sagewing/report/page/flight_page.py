@@ -13,11 +13,11 @@ import numpy as np
 from sagewing.logs.track import Scene
 from sagewing.report.page.channels import ATTENUATIONS, POSE, POSE_OR_IMU, STATES, Channel
 from sagewing.report.page.drawing import Drawing, drawing_of
-from sagewing.report.page.page import Picture, image, paragraph
-from sagewing.report.page.page_table import caption, html
+from sagewing.report.page.html import Picture, image, paragraph
+from sagewing.report.page.results_table import caption, html
 from sagewing.report.style import COLOURS, dark, label, light
 
-ASSETS = files("sagewing.report") / "assets"
+ASSETS = files("sagewing.report.page") / "assets"
 # In this order: a script uses only what those before it define, until all are there.
 SCRIPTS = ("data", "view", "scale", "theme", "panel", "lines", "heat", "space", "gestures", "page")
 CONSISTENCY = (

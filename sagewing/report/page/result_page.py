@@ -6,7 +6,7 @@ from typing import Any
 
 from sagewing.report.page.drawing import Drawing
 from sagewing.report.page.flight_page import page_of
-from sagewing.report.page.page import Picture
+from sagewing.report.page.html import Picture
 
 OVERVIEW = "overview.png"
 PNG = b"\x89PNG\r\n"

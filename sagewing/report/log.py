@@ -1,0 +1,108 @@
+"""Tables of a user's log: its signals, and the errors and consistency of the filters."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sagewing.logs.survey import Column, Sighting
+from sagewing.report.numbers import MISSING, fixed, rounded
+from sagewing.report.page.results_table import onboard
+from sagewing.report.style import LABELS, label
+from sagewing.report.table import Section, Table, TableColumn
+from sagewing.studies.flight import ONBOARD
+
+WINDOW = "Window: RMSE in the outages; drift: position error at the end of one, the largest. "
+CONSISTENCY = (
+    "NIS: the normalised innovation squared over its expectation, mean; 1 is consistent, more is "
+    "overconfident, less is too cautious. White: the correlation of an innovation with the one "
+    "before it; 0 is best."
+)
+
+
+class LogMeasure(NamedTuple):
+    """A number of the rows, and its heading and unit."""
+
+    head: str
+    unit: str
+    key: str
+    digits: int = 3
+
+    def write(self, row: dict[str, Any]) -> str:
+        """The number of a row."""
+        return rounded(row.get(self.key), self.digits)
+
+
+MEASURES = (
+    LogMeasure("position", "m", "pos_rmse_m"),
+    LogMeasure("attitude", "rad", "att_rmse_rad"),
+    LogMeasure("window", "m", "window_pos_rmse_m"),
+    LogMeasure("window", "rad", "window_att_rmse_rad"),
+    LogMeasure("drift", "m", "drift_m"),
+    LogMeasure("NIS", "", "nis_ratio", 2),
+    LogMeasure("white", "", "whiteness", 2),
+)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """A row for each filter, with the measures that some row has."""
+    rows = [{**row, "nis_ratio": _ratio(row)} for row in rows]
+    measures = [m for m in MEASURES if any(row.get(m.key) is not None for row in rows)]
+    columns = [TableColumn(m.head, m.write, m.unit) for m in measures]
+    name = TableColumn("", lambda row: label(row["filter"]), left=True, wrap="anywhere")
+    return Table([name, *columns], [Section(rows)])
+
+
+def caption(rows: Sequence[dict[str, Any]]) -> str:
+    """What the table's columns mean."""
+    window = WINDOW if any(row.get("drift_m") is not None for row in rows) else ""
+    has_onboard = any(row["filter"] == ONBOARD for row in rows)
+    own = f" {LABELS[ONBOARD].capitalize()}: {onboard(list(rows))}." if has_onboard else ""
+    return window + CONSISTENCY + own
+
+
+def _ratio(row: dict[str, Any]) -> float | None:
+    mean, expected = row.get("nis_mean"), row.get("nis_expected")
+    return None if mean is None or not expected else mean / expected
+
+
+def contents(signals: Sequence[Sighting]) -> Table:
+    """The signals of a log."""
+    columns = [
+        TableColumn("", lambda signal: signal.role, left=True, wrap="anywhere"),
+        TableColumn("rows", lambda signal: str(signal.rows)),
+        TableColumn("Hz", lambda signal: fixed(signal.rate_hz, 1)),
+        TableColumn("from", lambda signal: fixed(signal.start_s, 2), "s"),
+        TableColumn("to", lambda signal: fixed(signal.stop_s, 2), "s"),
+        TableColumn("gap", lambda signal: fixed(signal.longest_gap_s), "s"),
+        TableColumn("range", lambda signal: f"{signal.low:.3g}..{signal.high:.3g}"),
+        TableColumn("unit", lambda signal: signal.unit),
+    ]
+    return Table(columns, [Section(signals)])
+
+
+def sources(signals: Sequence[Sighting]) -> list[str]:
+    """What the columns of `contents` mean, and from what each signal was read."""
+    read = ", ".join(f"{signal.signal} ({signal.role})" for signal in signals)
+    return [
+        "Seconds from the log's first sample; gap: the longest time between two samples.",
+        f"Read from: {read}.",
+    ]
+
+
+def columns(found: Sequence[Column]) -> Table:
+    """The columns of a text table that needs a map, by its first rows."""
+    name = TableColumn("column", lambda c: f"{c.file}: {c.name}", left=True, wrap="anywhere")
+    return Table(
+        [name, TableColumn("range", range_of), TableColumn("step", step_of)], [Section(found)]
+    )
+
+
+def range_of(column: Column) -> str:
+    """The lowest and the highest value; a dash where the first rows are empty."""
+    known = math.isfinite(column.low) and math.isfinite(column.high)
+    return f"{column.low:.6g}..{column.high:.6g}" if known else MISSING
+
+
+def step_of(column: Column) -> str:
+    """The median difference between rows; a dash where it is not known."""
+    return f"{column.step:.3g}" if math.isfinite(column.step) else MISSING
