@@ -9,8 +9,8 @@ import pytest
 
 import sagewing as sw
 from sagewing.cli.bench_latency import BenchLatency
-from sagewing.cli.output import NewOutput
 from sagewing.cli.export import Export
+from sagewing.cli.output import NewOutput
 from sagewing.codegen.c99 import source
 from sagewing.codegen.notice import comment
 from sagewing.codegen.package import FILES

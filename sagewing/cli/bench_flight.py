@@ -8,13 +8,12 @@ from typing import Any, Literal
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import flight_weights
-from sagewing.files import utf8, write_atomically
+from sagewing.files import write_atomically
 from sagewing.problems.flight.dataset import SIM, Dataset, load
 from sagewing.problems.flight.records import WithoutPose
 from sagewing.report import flight, flight_figures
 from sagewing.report.page.drawing import drawing_of
-from sagewing.report.page.result_page import OVERVIEW, overview_in, result_page
-from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.report.page.result_page import OVERVIEW, overview_in, write_page
 from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.flight import (
@@ -113,10 +112,7 @@ class BenchFlight:
 def write_report(folder: Path, result: BenchResult, comparisons: Sequence[Comparison]) -> None:
     """The page, with the last scenario's first record in full, and the files it is made from."""
     flight_figures.overview(comparisons, folder / OVERVIEW)
-    drawing = drawing_of(scene_of(comparisons[-1], 0))
-    write_scene(folder / SCENE, drawing)
-    page = result_page(result.content(), drawing, overview_in(folder))
-    write_atomically(folder / "report.html", utf8(page))
+    write_page(folder, result, drawing_of(scene_of(comparisons[-1], 0)), overview_in(folder))
 
 
 def compare_all(

@@ -1,5 +1,6 @@
 """What the terminal shows: results on stdout, progress and errors on stderr."""
 
+import math
 import os
 import sys
 import time
@@ -136,3 +137,13 @@ def notes(lines: Sequence[str]) -> None:
     """What a user should know of the data."""
     for line in lines:
         err.print(f"note: {line}", soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """A time left, as people say it."""
+    if not math.isfinite(seconds):
+        return "time left not known yet"
+    minutes = round(seconds / 60.0)
+    if minutes < 2:
+        return f"about {seconds:.0f} s"
+    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"

@@ -11,7 +11,7 @@ from sagewing.cli import console
 from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
-from sagewing.files import utf8, write_atomically
+from sagewing.files import write_atomically
 from sagewing.logs.estimate.estimate import Outcome, check_outages, run_own
 from sagewing.logs.estimate.filters import check_filters
 from sagewing.logs.log import Log
@@ -23,12 +23,10 @@ from sagewing.logs.tum import tum
 from sagewing.policy.filter_settings import TrainedIn
 from sagewing.report import log as log_report
 from sagewing.report.page.drawing import drawing_of
-from sagewing.report.page.result_page import result_page
-from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.report.page.result_page import PAGE, write_page
+from sagewing.report.page.scene_file import SCENE
 from sagewing.report.table import terminal
 from sagewing.results import RESULT, BenchResult
-
-PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Run:
         self._write(made, line, filters, outages)
         console.out.print(terminal(log_report.table(made.rows)))
         console.out.print(log_report.caption(made.rows))
-        console.notes(_troubles(made.rows))
+        console.notes(log_report.refusals(made.rows))
         console.err.print(f"Written: {self.output.out}/ (trajectories, {RESULT}, {PAGE})")
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
@@ -132,23 +130,11 @@ class Run:
             "map": None if self.map is None else str(self.map),
             "seconds": float(line.t[-1]),
             "steps": len(line.t),
-            "notes": [*line.notes, *_troubles(made.rows)],
+            "notes": [*line.notes, *log_report.refusals(made.rows)],
         }
         result = BenchResult("run", settings, 0, made.rows)
         self.output.write(result)
-        drawing = drawing_of(made.scene)
-        write_scene(out / SCENE, drawing)
-        write_atomically(out / PAGE, utf8(result_page(result.content(), drawing)))
-
-
-def _troubles(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What a filter refused; its NIS does not count that."""
-    return [
-        f"{row['filter']} refused {row['refused']} of {row['poses']} poses as not plausible and "
-        f"started anew {row['restarts']} times: see docs/trouble.md."
-        for row in rows
-        if row.get("refused") or row.get("restarts")
-    ]
+        write_page(out, result, drawing_of(made.scene))
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:

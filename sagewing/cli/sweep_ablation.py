@@ -80,7 +80,7 @@ class SweepAblation:
             left = self._sweep(study, store)
             results = list(store.get(task.key for task in study.tasks))
         if left.tasks:
-            about = _duration(left.seconds)
+            about = console.duration(left.seconds)
             console.err.print(
                 f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, {about}. "
                 "The same command goes on with them.",
@@ -105,7 +105,7 @@ class SweepAblation:
             task = bar.add_task("tasks", total=len(study.tasks), note="")
 
             def report(status: Status) -> None:
-                note = f"{_duration(status.seconds_left)}; {status.note}"
+                note = f"{console.duration(status.seconds_left)}; {status.note}"
                 bar.update(task, completed=status.done, note=note)
 
             try:
@@ -147,8 +147,7 @@ class SweepAblation:
         out = self.output.out
         write_atomically(out / "table.md", ablation.markdown(lines).encode())
         write_atomically(out / "table.tex", ablation.latex(lines).encode())
-        apart = {line.variant: line.differences for of in lines.values() for line in of}
-        write_atomically(out / "differences.json", to_json(_plain(apart)))
+        write_atomically(out / "differences.json", to_json(ablation.differences_content(lines)))
         for domain in DOMAINS:
             violins(lines, domain, out / f"violins_{domain}.png")
         for axis, of in lines.items():
@@ -161,28 +160,3 @@ class SweepAblation:
         if len(origins) > 1:
             console.notes(["the rows come from several versions of this package or of JAX."])
         console.err.print(f"Written: {out}/ (result.json, tables, figures)")
-
-
-def _plain(apart: dict[str, Any]) -> dict[str, Any]:
-    """The differences for a file: value, low and high; null where there are too few seeds."""
-    return {
-        variant: {
-            domain: {
-                name: {k: v if math.isfinite(v) else None for k, v in i._asdict().items()}
-                for name, i in of.items()
-            }
-            for domain, of in domains.items()
-        }
-        for variant, domains in apart.items()
-        if domains
-    }
-
-
-def _duration(seconds: float) -> str:
-    """So long, for people."""
-    if not math.isfinite(seconds):
-        return "time left not known yet"
-    minutes = round(seconds / 60.0)
-    if minutes < 2:
-        return f"about {seconds:.0f} s"
-    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"

@@ -1,7 +1,8 @@
 """The ablation study in tables and sentences: our figures beside the paper's."""
 
+import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -123,6 +124,22 @@ def latex(lines: dict[str, list[Line]]) -> str:
     """All axes as tabulars, in the form of the paper's."""
     titles = {axis: AXES[axis].title.capitalize() if axis else "variant" for axis in lines}
     return "\n".join(tables.latex(table(of, titles[axis])) for axis, of in lines.items())
+
+
+def differences_content(lines: dict[str, list[Line]]) -> dict[str, Any]:
+    """What differences.json holds: value, low and high; null where there are too few seeds."""
+    compared = {line.variant: line.differences for of in lines.values() for line in of}
+    return {
+        variant: {
+            domain: {
+                name: {k: v if math.isfinite(v) else None for k, v in interval._asdict().items()}
+                for name, interval in of.items()
+            }
+            for domain, of in domains.items()
+        }
+        for variant, domains in compared.items()
+        if domains
+    }
 
 
 def finding(axis: str, lines: Sequence[Line]) -> str:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sagewing.logs.survey import Column, Sighting
+from sagewing.logs.survey import Column, Sighting, Survey
 from sagewing.report.numbers import MISSING, fixed, rounded
 from sagewing.report.page.results_table import onboard
 from sagewing.report.style import LABELS, label
 from sagewing.report.table import Section, Table, TableColumn
 from sagewing.studies.flight import ONBOARD
 
+SHORTEST_DELAY_S = 0.002  # a smaller one is not written into a map
 WINDOW = "Window: RMSE in the outages; drift: position error at the end of one, the largest. "
 CONSISTENCY = (
     "NIS: the normalised innovation squared over its expectation, mean; 1 is consistent, more is "
@@ -60,6 +61,16 @@ def caption(rows: Sequence[dict[str, Any]]) -> str:
     return window + CONSISTENCY + own
 
 
+def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How many poses a filter refused, which its NIS does not count, in sentences."""
+    return [
+        f"{row['filter']} refused {row['refused']} of {row['poses']} poses as not plausible and "
+        f"started anew {row['restarts']} times: see docs/trouble.md."
+        for row in rows
+        if row.get("refused") or row.get("restarts")
+    ]
+
+
 def _ratio(row: dict[str, Any]) -> float | None:
     mean, expected = row.get("nis_mean"), row.get("nis_expected")
     return None if mean is None or not expected else mean / expected
@@ -87,6 +98,24 @@ def sources(signals: Sequence[Sighting]) -> list[str]:
         "Seconds from the log's first sample; gap: the longest time between two samples.",
         f"Read from: {read}.",
     ]
+
+
+def clocks_and_noise(survey: Survey) -> list[str]:
+    """How late the pose's clock is, and how large the position's white noise is, in sentences."""
+    lines = []
+    if survey.offset is not None:
+        late_ms = 1e3 * survey.offset.late_s
+        correlation = f"correlation {survey.offset.correlation:.2f}"
+        if not survey.offset.credible:
+            lines.append(f"Whether the pose's clock is late cannot be told ({correlation}).")
+        elif abs(late_ms) < 1e3 * SHORTEST_DELAY_S:
+            lines.append(f"The pose's clock agrees with the IMU's ({correlation}).")
+        else:
+            way = "late" if late_ms > 0.0 else "early"
+            lines.append(f"The pose's clock is {abs(late_ms):.0f} ms {way} ({correlation}).")
+    if survey.position_noise_m is not None:
+        lines.append(f"The position's white noise is about {survey.position_noise_m:.2g} m.")
+    return lines
 
 
 def columns(found: Sequence[Column]) -> Table:

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sagewing.files import utf8, write_atomically
 from sagewing.report.page.drawing import Drawing
 from sagewing.report.page.flight_page import page_of
 from sagewing.report.page.html import Picture
+from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.results import BenchResult
 
+PAGE = "report.html"
 OVERVIEW = "overview.png"
 PNG = b"\x89PNG\r\n"
 LARGEST_PICTURE = 1 << 26  # bytes; it becomes a part of the page
@@ -36,6 +40,15 @@ def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Pic
         lead=lead,
         pictures=pictures,
     )
+
+
+def write_page(
+    folder: Path, result: BenchResult, drawing: Drawing, pictures: Sequence[Picture] = ()
+) -> None:
+    """Write report.html, and the scene from which `sagewing report` makes the same page."""
+    write_scene(folder / SCENE, drawing)
+    page = result_page(result.content(), drawing, pictures)
+    write_atomically(folder / PAGE, utf8(page))
 
 
 def overview_in(folder: Path) -> list[Picture]:
