@@ -110,7 +110,7 @@ class BenchFlight:
 
 
 def write_report(folder: Path, result: BenchResult, comparisons: Sequence[Comparison]) -> None:
-    """The page, with the last scenario's first record in full, and the files it is made from."""
+    """The page, with plots of the last scenario's first record, and the files it is made from."""
     flight_figures.overview(comparisons, folder / OVERVIEW)
     write_page(folder, result, drawing_of(scene_of(comparisons[-1], 0)), overview_in(folder))
 

@@ -79,7 +79,7 @@ class BenchLatency:
 
 
 def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[str, Any]]:
-    """A filter with something to measure, and what its C is made of."""
+    """A filter with a record to time it on, and the size of its C."""
     own = {"ndr": POLICIES.get(model, POLICIES["lorenz"]), UNIVERSAL: "universal"}
     learned = learned_part(own[name])[0] if name in own else None
     filt = built("ndr" if name in own else name, system, learned)

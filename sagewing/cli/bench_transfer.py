@@ -18,7 +18,7 @@ from sagewing.studies.chaos import CHUNK, check_names
 from sagewing.studies.flight import CLASSICAL, SCENARIOS
 from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight
 
-REFERENCES = 3  # of to_chaos, beside the offsets
+REFERENCES = 3  # filters that to_chaos runs in addition to the offsets
 
 
 @dataclass(frozen=True)

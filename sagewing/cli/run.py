@@ -152,7 +152,7 @@ def windows(outage: str | None) -> list[tuple[float, float]]:
 
 
 def _file(name: str) -> str:
-    """Only the names of our own filters become names of files."""
+    """Only the names of filters of this package become names of files."""
     return f"{name}.tum"
 
 

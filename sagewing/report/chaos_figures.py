@@ -109,7 +109,7 @@ def _time(comparison: Comparison) -> np.ndarray:
 
 
 def _shown(comparison: Comparison) -> int:
-    """The first run in which the truth stays and no filter is lost, if there is one."""
+    """The first run in which neither the truth nor a filter diverges, else the first."""
     kept = len(comparison.truth)
     lost = np.any([diverged(s.rmse[:kept]) for s in comparison.scores.values()], axis=0)
     return int(np.argmin(lost))
@@ -142,7 +142,7 @@ def _track(
 
 
 def _adaptation(axes: Any, comparison: Comparison, run: int, time: np.ndarray) -> None:
-    """d_k of the learned filter that is there."""
+    """The d_k of the learned filter, if one was run."""
     learned = [n for n in ("ndr-posterior", "ndr") if n in comparison.scores]
     if not learned:
         axes.set_axis_off()

@@ -1,4 +1,4 @@
-"""Missions in closed loop: a table and a picture."""
+"""Missions in closed loop: a table and a figure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,10 +44,10 @@ def picture(missions: Sequence[Flown], path: Path) -> None:
         grid = figure.add_gridspec(3, 2, width_ratios=(1.0, 1.35))
         above = figure.add_subplot(grid[:, 0])
         height, off, apart = (figure.add_subplot(grid[i, 1]) for i in range(3))
-        told = {"color": "#000000", "lw": 3.0, "alpha": 0.25, "label": "path"}
-        above.plot(first.path[:, 0], first.path[:, 1], **told)
+        path_style = {"color": "#000000", "lw": 3.0, "alpha": 0.25, "label": "path"}
+        above.plot(first.path[:, 0], first.path[:, 1], **path_style)
         longest = max(missions, key=lambda flown: len(flown.t))
-        height.plot(longest.t, longest.path[:, 2], **told)
+        height.plot(longest.t, longest.path[:, 2], **path_style)
         for flown in missions:
             style = {"color": COLOURS[flown.name], "lw": 1.2}
             above.plot(

@@ -33,7 +33,7 @@ def _size(bytes_: int | None) -> str:
 
 
 def tails(rows: list[dict[str, Any]]) -> list[str]:
-    """How even the steps of a loop of C are, and how much other programs disturbed it."""
+    """How much the steps of a loop of C vary, and how much other programs disturbed it."""
     loops = [row for row in rows if row["backend"] == "c-loop"]
     if not loops:
         return []
@@ -51,7 +51,7 @@ def tails(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def on_arm(rows: list[dict[str, Any]]) -> list[str]:
-    """What ARM says to it, in sentences."""
+    """Whether the C fits a flight computer, and gives the same numbers on ARM, in sentences."""
     lines = []
     if any(row["fits_stm32h7"] is None for row in rows):
         lines.append("without gcc-arm-none-eabi there is no size for a Cortex-M7")

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them."""
+"""Numbers as text."""
 
 import numpy as np
 

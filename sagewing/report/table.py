@@ -33,16 +33,16 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class TableColumn:
-    """What stands over a column, and how a row's cell in it is written."""
+    """The heading of a column, and how a row's cell in it is written."""
 
     head: str
     write: Callable[[Any], Cell | str]
-    unit: str = ""  # stands after the heading as it is, such as "[m]"
+    unit: str = ""  # written after the heading as it is, such as "[m]"
     group: str = ""  # neighbours of one group share a heading; without a head, it is theirs
     left: bool = False
     wrap: Wrap = "never"  # where a narrow terminal may break its lines
     math: bool = False  # LaTeX: whether its cells are formulas
-    percent: bool = False  # its cells end with %, which LaTeX says in the heading
+    percent: bool = False  # its cells end with %, which LaTeX writes in the heading
     forms: Collection[Form] = ALL  # where the column is shown
 
 
@@ -196,7 +196,7 @@ def _head(column: TableColumn, first: bool) -> str:
 
 
 def _stacked(columns: Sequence[TableColumn]) -> list[str]:
-    """Headings for the terminal: the unit is below, and the group above where there are heads."""
+    """Headings for the terminal: the unit below, the group above unless it is the heading."""
     firsts = _firsts(columns)
     above = any(column.head for column, first in firsts if first)
     heads = []

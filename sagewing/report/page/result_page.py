@@ -1,4 +1,4 @@
-"""The page of a result: what `result.json` and `scene.npz` hold, and nothing else."""
+"""The page of a result, made from `result.json` and `scene.npz` alone."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ TITLES = {
 
 
 def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Picture] = ()) -> str:
-    """The page; the same again whenever it is made from the same files."""
+    """The page; the same files give the same page."""
     command, settings = result["command"], result["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     if command in TITLES:
@@ -52,7 +52,7 @@ def write_page(
 
 
 def overview_in(folder: Path) -> list[Picture]:
-    """The picture of all scenarios, where a benchmark left one."""
+    """The picture of all scenarios, if a benchmark wrote one."""
     path = folder / OVERVIEW
     if not path.is_file() or path.stat().st_size > LARGEST_PICTURE:
         return []
@@ -67,12 +67,12 @@ def overview_in(folder: Path) -> list[Picture]:
 
 
 def _text(settings: dict[str, Any], key: str) -> str:
-    """A setting, of a file that anyone may have written, if it is text."""
-    return said if isinstance(said := settings.get(key), str) else ""
+    """A setting if it is text: anyone may have written the file."""
+    return value if isinstance(value := settings.get(key), str) else ""
 
 
 def _lead(result: dict[str, Any]) -> list[str]:
-    """What was flown, in a sentence or two."""
+    """Which flights and noise the rows are about."""
     settings = result["settings"]
     flights = len({row.get("flight") for row in result["rows"]})
     kind = "simulated QDrone flights along circles" if settings.get("data") == "sim" else "flights"

@@ -14,7 +14,7 @@ from sagewing.studies.flight import ONBOARD
 
 LARGEST = 1e100  # of a table's numbers: their squares are finite, too
 RATIO = "nis_over_expected"
-# Measures of a record without the benchmark's scenarios, and what the caption says of them.
+# Measures of a record without the benchmark's scenarios, and their words in the caption.
 MEASURES_OF_LOG = {
     Measure("NEES", "", "nees_mean", np.mean, digits=2, target=None): (
         "NEES: mean over the record; a consistent filter has 6 (three of position, three of "
