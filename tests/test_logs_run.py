@@ -21,7 +21,6 @@ from log_files import (
 import sagewing as sw
 from sagewing.cli import main as cli
 from sagewing.cli.inspect import _said
-from sagewing.cli.run import _troubles
 from sagewing.cli.weights import flight_weights
 from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
 from sagewing.logs.estimate.estimate import run_own
@@ -35,7 +34,7 @@ from sagewing.logs.rotate import conjugate, multiply, rotate
 from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
-from sagewing.report.log import caption
+from sagewing.report.log import caption, refusals
 from sagewing.report.page import results_table
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
@@ -114,7 +113,7 @@ def test_a_row_counts_the_poses_that_a_filter_refused(flight):
     line = timeline(log)
     (row,) = run_own(line, ("ekf",), {}, **TOLD).rows
     assert (row["refused"], row["restarts"]) == (3, 0)
-    (said,) = _troubles([row])
+    (said,) = refusals([row])
     assert f"refused 3 of {row['poses']} poses" in said
 
 

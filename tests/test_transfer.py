@@ -339,4 +339,4 @@ def test_a_policy_is_a_folder_or_a_shipped_name(tmp_path):
         ("psychic", "no shipped policy 'psychic'"),
     ):
         with pytest.raises(sw.InputError, match=words):
-            bench_transfer.BenchTransfer(policy=policy, out=tmp_path / "out")()
+            bench_transfer.BenchTransfer(policy=policy, output=NewOutput(tmp_path / "out"))()

@@ -45,15 +45,15 @@ class TrainUniversal:
     learning_rate: float = 5e-3
     """of Adam, at first"""
     loss_to_ekf: float = 1.0
-    """weight of what is lost to the nominal EKF"""
+    """weight of the loss against the nominal EKF"""
     noise_weight: float = 0.4
-    """of how far q and r are from the true ones, in logarithms"""
+    """weight of the distance of q and r from the true ones, in logarithms"""
     wrong_models: float = 0.35
     """share of the episodes with something wrong in which the model is wrong, too"""
     proof: float = 10.5
-    """evidence that something is wrong, in logarithms of likelihoods, before it adapts anything"""
+    """CUSUM of the log likelihood ratio, against the nominal noise, above which it adapts"""
     reach: float = 2.5
-    """standard deviations at which the bend of f is looked at; 0 for not at all"""
+    """standard deviations from the mean at which the curvature of f is probed; 0: not at all"""
     begin: str = ""
     """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""
     held_out: int = 1000
