@@ -20,7 +20,6 @@ from log_files import (
 
 import sagewing as sw
 from sagewing.cli import main as cli
-from sagewing.cli.inspect import _said
 from sagewing.cli.weights import flight_weights
 from sagewing.filters.rules import Attenuation, Fading, Frozen, Seen, Spread
 from sagewing.logs.estimate.estimate import run_own
@@ -34,7 +33,7 @@ from sagewing.logs.rotate import conjugate, multiply, rotate
 from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
-from sagewing.report.log import caption, refusals
+from sagewing.report.log import caption, clocks_and_noise, refusals
 from sagewing.report.page import results_table
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
@@ -353,7 +352,7 @@ def test_inspect_leaves_gaps_to_fill_in_where_it_recognises_nothing(tmp_path, fl
 def test_a_late_and_an_early_clock_are_told_apart(flight):
     for late, said in ((0.02, "20 ms late"), (-0.02, "20 ms early"), (0.0, "agrees with")):
         log = log_of(flight._replace(pose_t=flight.pose_t + late))
-        assert said in " ".join(_said(survey(log)))
+        assert said in " ".join(clocks_and_noise(survey(log)))
 
 
 def test_a_pose_of_other_axes_than_the_imu_is_warned_of(flight):
