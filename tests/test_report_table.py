@@ -8,8 +8,8 @@ from sagewing.report.style import light
 from sagewing.report.table import (
     DOCUMENTS,
     Cell,
+    ReportTable,
     Section,
-    Table,
     TableColumn,
     html,
     latex,
@@ -17,7 +17,7 @@ from sagewing.report.table import (
     terminal,
 )
 
-TABLE = Table(
+TABLE = ReportTable(
     columns=[
         TableColumn("filter", lambda row: Cell(row[0], filter="ekf"), left=True),
         TableColumn("mean ± std", lambda row: row[1], group="Lorenz", math=True),

@@ -9,7 +9,7 @@ import numpy as np
 from sagewing.metrics.errors import ErrorSummary
 from sagewing.report import table as tables
 from sagewing.report.numbers import MISSING, fixed
-from sagewing.report.table import Cell, Section, Table, TableColumn
+from sagewing.report.table import Cell, ReportTable, Section, TableColumn
 from sagewing.studies.ablation import AXES, DEFAULT
 from sagewing.studies.ablation_lines import Line
 from sagewing.studies.differences import STATISTICS, Interval
@@ -50,7 +50,7 @@ STATISTIC_WORDS = {
 COMPARED = (*(("rossler", name) for name in STATISTICS), ("lorenz", "armse_median"))
 
 
-def table(lines: Sequence[Line], title: str = "variant") -> Table:
+def table(lines: Sequence[Line], title: str = "variant") -> ReportTable:
     """The errors; documents have the paper's, too, and LaTeX the title over the labels."""
     columns = [
         TableColumn("", _label, left=True, forms=("terminal",)),
@@ -65,7 +65,7 @@ def table(lines: Sequence[Line], title: str = "variant") -> Table:
         TableColumn("seeds", lambda line: str(len(line.seeds)), wrap="between words"),
     ]
     title = "ARMSE over the runs of all seeds; lost: an error over 100 at some step"
-    return Table(columns, [Section(lines)], title=title)
+    return ReportTable(columns, [Section(lines)], title=title)
 
 
 def _rossler_columns(group: str, paper: str, forms: Sequence[tables.Form]) -> list[TableColumn]:
@@ -86,7 +86,7 @@ def _rossler_columns(group: str, paper: str, forms: Sequence[tables.Form]) -> li
     return [*ours, *theirs]
 
 
-def differences_table(lines: Sequence[Line]) -> Table:
+def differences_table(lines: Sequence[Line]) -> ReportTable:
     """The differences between the variants and the default."""
     heads = dict(zip(STATISTICS, ("median", "mean", "lost, points"), strict=True))
     columns = [
@@ -103,7 +103,9 @@ def differences_table(lines: Sequence[Line]) -> Table:
         TableColumn("Lorenz median", _difference("lorenz", "armse_median"), forms=("markdown",)),
     ]
     title = "Less the default, 95% intervals over seeds; bold: leaves out zero"
-    return Table(columns, [Section([line for line in lines if line.differences])], title=title)
+    return ReportTable(
+        columns, [Section([line for line in lines if line.differences])], title=title
+    )
 
 
 def markdown(lines: dict[str, list[Line]]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sagewing.report.numbers import MISSING, fixed
 from sagewing.report.style import LABELS, SYSTEMS
-from sagewing.report.table import DOCUMENTS, Section, Table, TableColumn
+from sagewing.report.table import DOCUMENTS, ReportTable, Section, TableColumn
 
 TITLE = (
     "ARMSE, mean ± std over runs; lost: an error over 100 at some step; NEES of the median run "
@@ -15,14 +15,14 @@ TITLE = (
 )
 
 
-def table(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> Table:
+def table(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> ReportTable:
     """A row for each filter; documents have the median, too, and how often the truth diverges."""
     systems = list(dict.fromkeys(row["system"] for row in rows))
     columns = [TableColumn("filter", lambda row: row[0], left=True, wrap="between words")]
     for system in systems:
         columns += _columns(system)
     truth = ("truth runs away", {s: {"divergence_pct": truth_lost[s]} for s in systems})
-    return Table(
+    return ReportTable(
         columns,
         [Section([truth], forms=DOCUMENTS), Section(list(_by_filter(rows)))],
         title=TITLE,

@@ -9,7 +9,7 @@ import numpy as np
 from sagewing.report.figures import new_figure
 from sagewing.report.numbers import MISSING
 from sagewing.report.style import COLOURS, LABELS
-from sagewing.report.table import Section, Table, TableColumn
+from sagewing.report.table import ReportTable, Section, TableColumn
 from sagewing.studies.closed_loop import CORRIDOR, Flown
 
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
@@ -24,9 +24,9 @@ COLUMNS = (
 )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
+def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
     """A row for each mission."""
-    return Table(COLUMNS, [Section(rows)], title=TITLE)
+    return ReportTable(COLUMNS, [Section(rows)], title=TITLE)
 
 
 def _metres(value: float | None) -> str:

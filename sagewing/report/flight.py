@@ -7,7 +7,7 @@ import numpy as np
 
 from sagewing.report.numbers import rounded
 from sagewing.report.style import LABELS, SCENARIOS
-from sagewing.report.table import DOCUMENTS, Cell, Section, Table, TableColumn
+from sagewing.report.table import DOCUMENTS, Cell, ReportTable, Section, TableColumn
 from sagewing.studies.flight import DEAD_RECKONING, ONBOARD
 
 # Chi-square with six degrees of freedom, three of position and three of attitude.
@@ -56,7 +56,7 @@ class FlightLine(NamedTuple):
     cells: list[Cell]
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def table(rows: list[dict[str, Any]]) -> ReportTable:
     """The errors, a section for each scenario."""
     columns = [
         TableColumn("scenario", lambda line: line.scenario, left=True, forms=("markdown",)),
@@ -68,7 +68,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         Section(lines, {"terminal": scenario, "latex": SCENARIOS[scenario]})
         for scenario, lines in lines_of(rows)
     ]
-    return Table(columns, sections, caption=caption(rows), align_markdown=True)
+    return ReportTable(columns, sections, caption=caption(rows), align_markdown=True)
 
 
 def measure_columns(measures: Sequence[Measure]) -> list[TableColumn]:

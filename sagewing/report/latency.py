@@ -6,11 +6,11 @@ import numpy as np
 
 from sagewing.report.numbers import MISSING
 from sagewing.report.style import LABELS
-from sagewing.report.table import Section, Table, TableColumn
+from sagewing.report.table import ReportTable, Section, TableColumn
 from sagewing.studies.latency import ROUNDS
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def table(rows: list[dict[str, Any]]) -> ReportTable:
     """Microseconds a step, a section for each model."""
     columns = [
         TableColumn("", lambda row: LABELS[row["filter"]], left=True),
@@ -25,7 +25,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         Section([row for row in rows if row["model"] == model], {"terminal": model})
         for model in dict.fromkeys(row["model"] for row in rows)
     ]
-    return Table(columns, sections, title="Microseconds a step, single precision")
+    return ReportTable(columns, sections, title="Microseconds a step, single precision")
 
 
 def _size(bytes_: int | None) -> str:

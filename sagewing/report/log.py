@@ -8,7 +8,7 @@ from sagewing.logs.survey import Column, Sighting, Survey
 from sagewing.report.numbers import MISSING, fixed, rounded
 from sagewing.report.page.results_table import onboard
 from sagewing.report.style import LABELS, label
-from sagewing.report.table import Section, Table, TableColumn
+from sagewing.report.table import ReportTable, Section, TableColumn
 from sagewing.studies.flight import ONBOARD
 
 SHORTEST_DELAY_S = 0.002  # a smaller one is not written into a map
@@ -44,13 +44,13 @@ MEASURES = (
 )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
+def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
     """A row for each filter, with the measures that some row has."""
     rows = [{**row, "nis_ratio": _ratio(row)} for row in rows]
     measures = [m for m in MEASURES if any(row.get(m.key) is not None for row in rows)]
     columns = [TableColumn(m.head, m.write, m.unit) for m in measures]
     name = TableColumn("", lambda row: label(row["filter"]), left=True, wrap="anywhere")
-    return Table([name, *columns], [Section(rows)])
+    return ReportTable([name, *columns], [Section(rows)])
 
 
 def caption(rows: Sequence[dict[str, Any]]) -> str:
@@ -76,7 +76,7 @@ def _ratio(row: dict[str, Any]) -> float | None:
     return None if mean is None or not expected else mean / expected
 
 
-def contents(signals: Sequence[Sighting]) -> Table:
+def contents(signals: Sequence[Sighting]) -> ReportTable:
     """The signals of a log."""
     columns = [
         TableColumn("", lambda signal: signal.role, left=True, wrap="anywhere"),
@@ -88,7 +88,7 @@ def contents(signals: Sequence[Sighting]) -> Table:
         TableColumn("range", lambda signal: f"{signal.low:.3g}..{signal.high:.3g}"),
         TableColumn("unit", lambda signal: signal.unit),
     ]
-    return Table(columns, [Section(signals)])
+    return ReportTable(columns, [Section(signals)])
 
 
 def sources(signals: Sequence[Sighting]) -> list[str]:
@@ -118,10 +118,10 @@ def clocks_and_noise(survey: Survey) -> list[str]:
     return lines
 
 
-def columns(found: Sequence[Column]) -> Table:
+def columns(found: Sequence[Column]) -> ReportTable:
     """The columns of a text table that needs a map, by its first rows."""
     name = TableColumn("column", lambda c: f"{c.file}: {c.name}", left=True, wrap="anywhere")
-    return Table(
+    return ReportTable(
         [name, TableColumn("range", range_of), TableColumn("step", step_of)], [Section(found)]
     )
 

@@ -56,7 +56,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Columns and sections; the title is shown in the terminal, the caption there and in Markdown.
 
     LaTeX tells sections apart by lines, or by bold titles.
@@ -75,7 +75,7 @@ class Table:
         return columns, [section for section in self.sections if form in section.forms]
 
 
-def terminal(table: Table) -> RichTable:
+def terminal(table: ReportTable) -> RichTable:
     """The table for the terminal."""
     columns, sections = table.of("terminal")
     out = RichTable(
@@ -102,7 +102,7 @@ def terminal(table: Table) -> RichTable:
     return out
 
 
-def markdown(table: Table) -> str:
+def markdown(table: ReportTable) -> str:
     """The table for a document, with its caption."""
     columns, sections = table.of("markdown")
     heads = [_head(column, first) for column, first in _firsts(columns)]
@@ -119,7 +119,7 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def latex(table: Table) -> str:
+def latex(table: ReportTable) -> str:
     """The table as a tabular."""
     columns, sections = table.of("latex")
     lines = [rf"\begin{{tabular}}{{l{'c' * (len(columns) - 1)}}}", r"\hline"]
@@ -142,7 +142,7 @@ def latex(table: Table) -> str:
     return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
 
 
-def html(table: Table) -> str:
+def html(table: ReportTable) -> str:
     """The table for a page; a section is a body of its own."""
     columns, sections = table.of("html")
     first, *heads = (f"<th>{html_escape(_head(c, first))}</th>" for c, first in _firsts(columns))

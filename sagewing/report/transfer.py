@@ -8,7 +8,7 @@ import numpy as np
 
 from sagewing.report.numbers import fixed
 from sagewing.report.style import LABELS, SYSTEMS
-from sagewing.report.table import DOCUMENTS, Section, Table, TableColumn
+from sagewing.report.table import DOCUMENTS, ReportTable, Section, TableColumn
 from sagewing.studies.flight import SCENARIOS
 from sagewing.studies.transfer import COUPLED, DECOUPLED, FROM_CHAOS, FROM_FLIGHT
 
@@ -90,7 +90,7 @@ def lines_of(rows: list[dict[str, Any]]) -> list[TransferLine]:
     return sorted(lines, key=lambda line: GROUPS.index(line.group))
 
 
-def chaos_table(rows: list[dict[str, Any]]) -> Table:
+def chaos_table(rows: list[dict[str, Any]]) -> ReportTable:
     """A flight policy on chaos; the terminal shows only the means of the paper."""
     columns = [
         TableColumn(
@@ -100,7 +100,7 @@ def chaos_table(rows: list[dict[str, Any]]) -> Table:
     ]
     for place, system in enumerate(dict.fromkeys(row["system"] for row in rows)):
         columns += _columns(place, SYSTEMS[system])
-    return Table(
+    return ReportTable(
         columns,
         [
             Section(list(lines), dict.fromkeys(DOCUMENTS, group))
@@ -140,7 +140,7 @@ def _columns(place: int, name: str) -> list[TableColumn]:
     ]
 
 
-def flight_table(rows: list[dict[str, Any]]) -> Table:
+def flight_table(rows: list[dict[str, Any]]) -> ReportTable:
     """A chaos policy in flight: a row for each filter, errors averaged over flights."""
     columns = [TableColumn("", lambda name: FLIGHT_LABELS[name], left=True)]
     for scenario in SCENARIOS:
@@ -149,7 +149,7 @@ def flight_table(rows: list[dict[str, Any]]) -> Table:
                 TableColumn("", _average(rows, scenario, error), unit, group=scenario)
                 for error, unit in (("pos_rmse_m", "m"), ("att_rmse_rad", "rad"))
             ]
-    return Table(
+    return ReportTable(
         columns,
         [Section(list(dict.fromkeys(row["filter"] for row in rows)))],
         title="A chaos policy in flight: RMSE of position and attitude, mean over flights",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sagewing.report.style import label
-from sagewing.report.table import Cell, Section, Table, TableColumn
+from sagewing.report.table import Cell, ReportTable, Section, TableColumn
 from sagewing.studies.universal import Drift, cells_of, checks, geometric, standing
 
 CASES = {
@@ -18,7 +18,7 @@ SYSTEMS = {"lorenz96": "Lorenz 96", "rossler": "Rössler"}  # those that have an
 TITLE = "Error over the oracle's, geometric mean over runs (1 is as good as knowing the noise)"
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
+def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
     """A row for each system and noise, a column for each filter, and their geometric means."""
     filters = list(dict.fromkeys(row["filter"] for row in rows))
     columns = [
@@ -31,7 +31,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     ]
     means = [geometric([row["ratio"] for row in rows if row["filter"] == n]) for n in filters]
     last = ["all", "geometric mean", *(f"{mean:.3f}" for mean in means)]
-    return Table(columns, [Section([*_lines(rows), last])], title=TITLE)
+    return ReportTable(columns, [Section([*_lines(rows), last])], title=TITLE)
 
 
 def _cell_at(place: int) -> Callable[[Sequence[Cell | str]], Cell | str]:

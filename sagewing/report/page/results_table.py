@@ -9,7 +9,7 @@ from sagewing.report import flight
 from sagewing.report import table as tables
 from sagewing.report.flight import MEASURES, FlightLine, Measure, lines_of, measure_columns
 from sagewing.report.style import SCENARIOS, label
-from sagewing.report.table import Cell, Section, Table, TableColumn
+from sagewing.report.table import Cell, ReportTable, Section, TableColumn
 from sagewing.studies.flight import ONBOARD
 
 LARGEST = 1e100  # of a table's numbers: their squares are finite, too
@@ -60,7 +60,7 @@ def html(rows: list[dict[str, Any]]) -> str:
         Section(lines, {"html": SCENARIOS.get(scenario, scenario)})
         for scenario, lines in lines_of(rows, measures)
     ]
-    return tables.html(Table([TableColumn("", _name), *measure_columns(measures)], sections))
+    return tables.html(ReportTable([TableColumn("", _name), *measure_columns(measures)], sections))
 
 
 def _name(line: FlightLine) -> Cell:
