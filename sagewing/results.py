@@ -12,6 +12,7 @@ from sagewing.errors import InputError, shown
 from sagewing.files import read_json, to_json, write_atomically
 
 SCHEMA = 1
+RESULT = "result.json"
 Said = str | int | float | list | None  # in a row
 
 
@@ -37,9 +38,15 @@ class BenchResult:
         }
 
     def write(self, path: Path) -> None:
-        """Write `result.json`."""
+        """Write the content to a file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, to_json(self.content()))
+
+
+def write_result(result: BenchResult, folder: Path, also: Path | None = None) -> None:
+    """Write `result.json` into a folder, and the same to another file if one is given."""
+    for path in filter(None, (folder / RESULT, also)):
+        result.write(path)
 
 
 def read_result(path: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from sagewing.models.quadrotor import Q, R
 from sagewing.models.rotations import from_euler_angles
 from sagewing.problems.flight.records import IMU, POSE
 from sagewing.report import closed_loop
+from sagewing.report.table import markdown
 from sagewing.sim.mission import DESCENT, EASE, Mission
 from sagewing.sim.paths import HEIGHT, circles, goal
 from sagewing.studies.closed_loop import CORRIDOR, fly
@@ -86,7 +87,7 @@ def test_a_mission_starts_and_ends_at_rest_and_is_a_circle_between():
 
 def test_table_and_picture_show_every_mission(on_truth, tmp_path):
     lost = {**on_truth.row, "drift_m": None, "stayed": False, "touchdown_m_s": 3.0, "landed": False}
-    page = closed_loop.markdown([on_truth.row, lost])
+    page = markdown(closed_loop.table([on_truth.row, lost]))
     assert f"within {CORRIDOR:g} m" in page
     assert "crash, 3.00 m/s" in page
     closed_loop.picture([on_truth], tmp_path / "circle.png")

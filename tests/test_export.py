@@ -10,6 +10,7 @@ import pytest
 import sagewing as sw
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
+from sagewing.cli.output import NewOutput
 from sagewing.codegen.c99 import source
 from sagewing.codegen.notice import comment
 from sagewing.codegen.package import FILES
@@ -211,7 +212,8 @@ def test_nothing_that_was_there_is_lost(exported, tmp_path):
 
 
 def test_latencies_of_every_backend(tmp_path, capsys):
-    BenchLatency(filters="ekf", models="lorenz", steps=300, out=tmp_path / "out")()
+    output = NewOutput(tmp_path / "out")
+    BenchLatency(output=output, filters="ekf", models="lorenz", steps=300)()
     rows = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
     assert [row["backend"] for row in rows] == ["jax", "c", "c-loop"]
     for row in rows:

@@ -20,8 +20,6 @@ from log_files import (
 
 import sagewing as sw
 from sagewing.cli import main as cli
-from sagewing.cli.inspect import _said
-from sagewing.cli.run import _troubles
 from sagewing.cli.weights import flight_weights
 from sagewing.filters import Attenuation, Fading, Frozen, PerPredictionStep, StepInfo
 from sagewing.logs.estimate.estimate import estimate_log
@@ -35,8 +33,8 @@ from sagewing.logs.signal import Signal
 from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
-from sagewing.report.own import caption
-from sagewing.report.page import page_table
+from sagewing.report.log import caption, clocks_and_noise, refusals
+from sagewing.report.page import results_table
 
 pytestmark = pytest.mark.usefixtures("hardly_optimised")
 FILTERS = ("ekf", "ndr")
@@ -114,7 +112,7 @@ def test_a_row_counts_the_poses_that_a_filter_refused(flight):
     line = timeline(log)
     (row,) = estimate_log(line, ("ekf",), {}, **TOLD).rows
     assert (row["refused"], row["restarts"]) == (3, 0)
-    (said,) = _troubles([row])
+    (said,) = refusals([row])
     assert f"refused 3 of {row['poses']} poses" in said
 
 
@@ -354,7 +352,7 @@ def test_inspect_leaves_gaps_to_fill_in_where_it_recognises_nothing(tmp_path, fl
 def test_a_late_and_an_early_clock_are_told_apart(flight):
     for late, said in ((0.02, "20 ms late"), (-0.02, "20 ms early"), (0.0, "agrees with")):
         log = log_of(flight._replace(pose_t=flight.pose_t + late))
-        assert said in " ".join(_said(survey(log)))
+        assert said in " ".join(clocks_and_noise(survey(log)))
 
 
 def test_a_pose_of_other_axes_than_the_imu_is_warned_of(flight):
@@ -378,7 +376,7 @@ def test_the_vehicles_own_row_says_that_nothing_was_hidden_from_it():
     rows = [{"filter": "ekf", "window_pos_rmse_m": 0.5, "drift_m": 1.0, "nis_mean": 1e-4}]
     rows += [{"filter": "onboard", "window_pos_rmse_m": 0.1, "drift_m": 0.1}]
     assert "no pose was hidden" in caption(rows)
-    assert "no pose was hidden" in page_table.caption(rows)[0]
+    assert "no pose was hidden" in results_table.caption(rows)[0]
     assert "hidden" not in caption([{"filter": "ekf", "nis_mean": 6.0}])
 
 

@@ -14,8 +14,10 @@ from sagewing.logs import Flight
 from sagewing.problems.flight import dataset, identify
 from sagewing.problems.flight.records import IMU, Record
 from sagewing.report import flight, flight_figures
-from sagewing.report.page import angles, page_table
+from sagewing.report.numbers import rounded
+from sagewing.report.page import angles, results_table
 from sagewing.report.style import COLOURS, LABELS
+from sagewing.report.table import latex, markdown, terminal
 from sagewing.studies.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
 from sagewing.studies.scenes import scene_of
 
@@ -48,7 +50,7 @@ ROWS = [
 def lines():
     return {
         (scenario, line.filter): line.cells
-        for scenario, found in flight.summed_up(ROWS)
+        for scenario, found in flight.lines_of(ROWS)
         for line in found
     }
 
@@ -76,15 +78,14 @@ def test_the_smallest_of_a_scenario_is_best_ties_are_too_and_references_do_not_r
 
 def test_every_table_has_every_filter_and_marks_the_best():
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(flight.table(ROWS))
+    console.print(terminal(flight.table(ROWS)))
     text = console.export_text()
     assert "[m]" in text
     assert all(word in text for word in ("NDR-SHKF", "IMU alone", "1.24..14.45"))
-    markdown = flight.markdown(ROWS)
-    assert "| denial | NDR-SHKF | **0.500** |" in markdown
-    assert r"NDR-SHKF & $\mathbf{0.500}$" in flight.latex(ROWS)
-    assert "IMU alone & -- & --" in flight.latex(ROWS)
-    assert "</i>NDR-SHKF</td><td><b>0.500</b></td>" in page_table.html(ROWS)
+    assert "| denial | NDR-SHKF | **0.500** |" in markdown(flight.table(ROWS))
+    assert r"NDR-SHKF & $\mathbf{0.500}$" in latex(flight.table(ROWS))
+    assert "IMU alone & -- & --" in latex(flight.table(ROWS))
+    assert "</i>NDR-SHKF</td><td><b>0.500</b></td>" in results_table.html(ROWS)
 
 
 def test_every_filter_of_the_benchmark_has_a_name_and_a_colour_of_its_own():
@@ -250,7 +251,7 @@ def test_recorded_flights_are_cut_to_the_air(tmp_path):
 
 
 def test_what_is_small_is_not_shown_as_zero():
-    assert [flight.number(v, 2) for v in (0.0, 0.004, 0.006, 1.0, None)] == [
+    assert [rounded(v, 2) for v in (0.0, 0.004, 0.006, 1.0, None)] == [
         "0.00",
         "<0.01",
         "0.01",
@@ -265,7 +266,7 @@ def test_no_nis_is_called_the_best_where_all_are_far_from_their_expectation():
             {"filter": name, "nis_mean": 6.0 * ratio, "nis_expected": 6.0}
             for name, ratio in zip(("ekf", "ndr"), ratios, strict=True)
         ]
-        return page_table.html(rows).count("<b>")
+        return results_table.html(rows).count("<b>")
 
     assert bold(0.5, 0.1) == 1
     assert bold(0.02, 0.001) == 0

@@ -14,7 +14,7 @@ from sagewing.report.page.angles import euler_std
 from sagewing.report.page.decimate import Buckets
 from sagewing.report.page.drawing import POINTS, drawing_of
 from sagewing.report.page.flight_page import flight_page
-from sagewing.report.page.page_table import html
+from sagewing.report.page.results_table import html
 from sagewing.report.page.scene_file import SCENE, read_scene, write_scene
 from sagewing.report.style import COLOURS, dark, label, light
 from sagewing.results import BenchResult

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
+from sagewing.report.table import terminal
 from sagewing.studies.ablation import DEFAULT, VARIANTS
 from sagewing.studies.ablation_lines import Found, lines_of
 from sagewing.studies.differences import _medians, differences
@@ -82,8 +83,8 @@ def test_tables_name_every_variant_in_eighty_columns_and_beside_the_paper(tmp_pa
     lines = lines_of(_found({name: 0.01 * i for i, name in enumerate(names)}))
     console = Console(width=80, record=True, file=(tmp_path / "said").open("w"))
     for of in lines.values():
-        console.print(ablation.table(of))
-        console.print(ablation.differences_table(of))
+        console.print(terminal(ablation.table(of)))
+        console.print(terminal(ablation.differences_table(of)))
     console.file.close()
     text = console.export_text()
     assert "…" not in text

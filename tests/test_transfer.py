@@ -12,6 +12,7 @@ import pytest
 
 import sagewing as sw
 from sagewing.cli import bench_transfer
+from sagewing.cli.output import NewOutput
 from sagewing.filters import StepInfo
 from sagewing.logs import Flight
 from sagewing.models import QuadrotorKinematic
@@ -315,7 +316,7 @@ def test_the_command_prints_both_tables_and_leaves_its_result(tmp_path, capsys, 
     flight_policy().save(tmp_path / "flight")
     out = tmp_path / "out"
     command = bench_transfer.BenchTransfer(
-        policy=str(tmp_path / "flight"), out=out, runs=3, steps=5, json=tmp_path / "r.json"
+        policy=str(tmp_path / "flight"), output=NewOutput(out, tmp_path / "r.json"), runs=3, steps=5
     )
     command()
     printed = capsys.readouterr().out
@@ -338,4 +339,4 @@ def test_a_policy_is_a_folder_or_a_shipped_name(tmp_path):
         ("psychic", "no shipped policy 'psychic'"),
     ):
         with pytest.raises(sw.InputError, match=words):
-            bench_transfer.BenchTransfer(policy=policy, out=tmp_path / "out")()
+            bench_transfer.BenchTransfer(policy=policy, output=NewOutput(tmp_path / "out"))()

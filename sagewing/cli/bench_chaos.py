@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from sagewing.cli import console
+from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import own_weights
 from sagewing.files import write_atomically
 from sagewing.problems.chaos import protocol_named
-from sagewing.report import chaos
+from sagewing.report import chaos, chaos_figures
+from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.chaos import CHUNK, FILTERS, LEARNED, LEARNERS, check_names, compare
 
@@ -23,8 +25,7 @@ class BenchChaos:
     Example: sagewing bench chaos --protocol paper --filters ekf,vbakf,ndr --runs 1000
     """
 
-    out: Path = Path("out/bench-chaos")
-    """folder for the results and figures"""
+    output: NewOutput = NewOutput(Path("out/bench-chaos"))
     protocol: str = "aligned"
     """aligned or paper, with changes such as paper,lag=no (see docs/protocol.md)"""
     filters: str = ",".join(FILTERS)
@@ -39,16 +40,11 @@ class BenchChaos:
     """draws the records; no shipped filter was trained on this stream"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "runs", "steps")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         filters, systems = self.filters.split(","), self.systems.split(",")
         check_names(filters, systems)
         protocol = protocol_named(self.protocol)
@@ -87,15 +83,15 @@ class BenchChaos:
             "truth_divergence_pct": truth_lost,
         }
         result = BenchResult("bench chaos", settings, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
-        write_atomically(self.out / "table.md", chaos.markdown(rows, truth_lost).encode())
-        write_atomically(self.out / "table.tex", chaos.latex(rows, truth_lost).encode())
-        chaos.attractors(comparisons, self.out / "attractors.png")
-        chaos.tracking(comparisons, self.out / "tracking.png")
-        chaos.errors_over_time(comparisons, self.out / "crmse.png")
-        chaos.histograms(comparisons, self.out / "histograms.png")
-        console.out.print(chaos.table(rows))
+        self.output.write(result)
+        out, table = self.output.out, chaos.table(rows, truth_lost)
+        write_atomically(out / "table.md", markdown(table).encode())
+        write_atomically(out / "table.tex", latex(table).encode())
+        chaos_figures.attractors(comparisons, out / "attractors.png")
+        chaos_figures.tracking(comparisons, out / "tracking.png")
+        chaos_figures.errors_over_time(comparisons, out / "crmse.png")
+        chaos_figures.histograms(comparisons, out / "histograms.png")
+        console.out.print(terminal(table))
         for system, lost in truth_lost.items():
             console.out.print(f"truth runs away, {system}: {lost:.2f}% of the runs")
-        console.err.print(f"Written: {self.out}/ (result.json, tables, figures)")
+        console.err.print(f"Written: {out}/ (result.json, tables, figures)")

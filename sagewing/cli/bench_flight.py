@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sagewing.cli import console
+from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import flight_weights
-from sagewing.files import utf8, write_atomically
+from sagewing.files import write_atomically
 from sagewing.problems.flight.dataset import SIM, Dataset, load
 from sagewing.problems.flight.records import WithoutPose
 from sagewing.report import flight, flight_figures
 from sagewing.report.page.drawing import drawing_of
-from sagewing.report.page.result_page import OVERVIEW, overview_in, result_page
-from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.report.page.result_page import OVERVIEW, overview_in, write_page
+from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.flight import (
     NOISE,
@@ -38,8 +39,7 @@ class BenchFlight:
     Example: sagewing bench flight --data FOLDER --noise good --filters ekf-gated,ndr
     """
 
-    out: Path = Path("out/bench-flight")
-    """folder for the results and figures"""
+    output: NewOutput = NewOutput(Path("out/bench-flight"))
     data: str = SIM
     """sim for simulated circles, or a folder of real flights, whose circles are flown"""
     fly: Literal["held-out", "other"] = "held-out"
@@ -58,16 +58,11 @@ class BenchFlight:
     """draws the noise and the simulated flights; no shipped filter was trained on these"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "seeds")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         filters, scenarios = self.filters.split(","), self.scenarios.split(",")
         check_names(filters, scenarios)
         kind = "sim" if self.data == SIM else "real"
@@ -100,27 +95,24 @@ class BenchFlight:
             "vehicle": data.vehicle._asdict(),
         }
         result = BenchResult("bench flight", settings, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
-        write_atomically(self.out / "table.md", flight.markdown(rows).encode())
-        write_atomically(self.out / "table.tex", flight.latex(rows).encode())
-        flight_figures.errors(comparisons, self.out / "errors.png")
+        self.output.write(result)
+        out, table = self.output.out, flight.table(rows)
+        write_atomically(out / "table.md", markdown(table).encode())
+        write_atomically(out / "table.tex", latex(table).encode())
+        flight_figures.errors(comparisons, out / "errors.png")
         for comparison in comparisons:
             name = f"{comparison.scenario}.png"
-            flight_figures.tracking(comparison, self.out / f"tracking-{name}")
-            flight_figures.adaptation(comparison, self.out / f"adaptation-{name}")
-        write_report(self.out, result, comparisons)
-        console.out.print(flight.table(rows))
-        console.err.print(f"Written: {self.out}/ (report.html, result.json, tables, figures)")
+            flight_figures.tracking(comparison, out / f"tracking-{name}")
+            flight_figures.adaptation(comparison, out / f"adaptation-{name}")
+        write_report(out, result, comparisons)
+        console.out.print(terminal(table))
+        console.err.print(f"Written: {out}/ (report.html, result.json, tables, figures)")
 
 
 def write_report(folder: Path, result: BenchResult, comparisons: Sequence[Comparison]) -> None:
-    """The page, with the last scenario's first record in full, and the files it is made from."""
+    """The page, with plots of the last scenario's first record, and the files it is made from."""
     flight_figures.overview(comparisons, folder / OVERVIEW)
-    drawing = drawing_of(scene_of(comparisons[-1], 0))
-    write_scene(folder / SCENE, drawing)
-    page = result_page(result.content(), drawing, overview_in(folder))
-    write_atomically(folder / "report.html", utf8(page))
+    write_page(folder, result, drawing_of(scene_of(comparisons[-1], 0)), overview_in(folder))
 
 
 def compare_all(

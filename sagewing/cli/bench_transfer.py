@@ -5,18 +5,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sagewing.cli import console
+from sagewing.cli.output import NewOutput
 from sagewing.files import write_atomically
 from sagewing.policy import Policy
 from sagewing.policy.storage import folder_of
 from sagewing.problems.chaos import protocol_named
 from sagewing.problems.flight.dataset import simulated
 from sagewing.report import transfer
+from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.chaos import CHUNK, check_names
 from sagewing.studies.flight import CLASSICAL, SCENARIOS
 from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight
 
-REFERENCES = 3  # of to_chaos, beside the offsets
+REFERENCES = 3  # filters that to_chaos runs in addition to the offsets
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,7 @@ class BenchTransfer:
     """the policy trained on flights: a folder, or the name of a shipped one"""
     chaos_policy: str | None = None
     """the one trained on Lorenz, likewise; by default the protocol's shipped one"""
-    out: Path = Path("out/bench-transfer")
-    """folder for the results"""
+    output: NewOutput = NewOutput(Path("out/bench-transfer"))
     protocol: str = "paper"
     """paper or aligned, with changes such as paper,lag=no (see docs/protocol.md)"""
     systems: str = "lorenz,rossler"
@@ -53,16 +54,11 @@ class BenchTransfer:
     """draws of noise for each of the three flights"""
     seed: int = 0
     """draws the records and the flights; no shipped policy was trained on these"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "runs", "steps", "seeds")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         systems = self.systems.split(",")
         protocol = protocol_named(self.protocol)
         policy = Policy.load(folder_of(self.policy))
@@ -103,12 +99,11 @@ class BenchTransfer:
             "seeds": self.seeds,
         }
         result = BenchResult("bench transfer", settings, self.seed, rows + flown)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
-        pages = [transfer.markdown(rows)] + ([transfer.flight_markdown(flown)] if flown else [])
-        write_atomically(self.out / "table.md", "\n".join(pages).encode())
-        write_atomically(self.out / "table.tex", transfer.latex(rows).encode())
-        console.out.print(transfer.table(rows))
-        if flown:
-            console.out.print(transfer.flight_table(flown))
-        console.err.print(f"Written: {self.out}/ (result.json, tables)")
+        self.output.write(result)
+        out, forward_table = self.output.out, transfer.chaos_table(rows)
+        tables = [forward_table, *([transfer.flight_table(flown)] if flown else [])]
+        write_atomically(out / "table.md", "\n".join(map(markdown, tables)).encode())
+        write_atomically(out / "table.tex", latex(forward_table).encode())
+        for table in tables:
+            console.out.print(terminal(table))
+        console.err.print(f"Written: {out}/ (result.json, tables)")

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sagewing.cli import console
+from sagewing.cli.output import NewOutput
 from sagewing.files import write_atomically
 from sagewing.policy import Universal
 from sagewing.policy.storage import folder_of
 from sagewing.problems.unseen.systems import CASES, UNSEEN
 from sagewing.report import universal
+from sagewing.report.table import markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.universal import (
     SHIPPED,
@@ -30,8 +32,7 @@ class BenchUniversal:
     Example: sagewing bench universal --systems turn,rossler --runs 200
     """
 
-    out: Path = Path("out/bench-universal")
-    """folder for the results"""
+    output: NewOutput = NewOutput(Path("out/bench-universal"))
     systems: str = ",".join(UNSEEN)
     """which systems"""
     runs: int = 200
@@ -44,16 +45,11 @@ class BenchUniversal:
     """also run Rössler for 10,000 steps: does it stay as good as it was"""
     seed: int = 0
     """draws the records"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "runs", "steps")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         systems = self.systems.split(",")
         check_systems(systems)
         policies = [Universal.load(folder_of(name)) for name in self.policies.split(",")]
@@ -77,10 +73,10 @@ class BenchUniversal:
             "drift": None if found is None else found._asdict(),
         }
         result = BenchResult("bench universal", settings, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
-        write_atomically(self.out / "table.md", universal.markdown(rows).encode())
-        console.out.print(universal.table(rows))
+        self.output.write(result)
+        table = universal.table(rows)
+        write_atomically(self.output.out / "table.md", markdown(table).encode())
+        console.out.print(terminal(table))
         for line in universal.verdict(rows, found):
             console.out.print(line, soft_wrap=True)
-        console.err.print(f"Written: {self.out}/ (result.json, table.md)")
+        console.err.print(f"Written: {self.output.out}/ (result.json, table.md)")

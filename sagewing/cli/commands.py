@@ -1,4 +1,4 @@
-"""Every command, where it lives, and what it does in a line."""
+"""Every command: its class, and its line on the first screen."""
 
 import textwrap
 from typing import NamedTuple
@@ -69,7 +69,7 @@ def _lines(names: tuple[str, ...] | list[str]) -> list[str]:
 
 
 def wrapped(help: str, width: int) -> str:
-    """A command's help, no wider than this: the parser wraps its lists, and not its prose."""
+    """A command's help, no wider than this: the parser wraps lists of options, but no prose."""
     return "\n\n".join(_paragraph(part, width) for part in help.strip().split("\n\n"))
 
 

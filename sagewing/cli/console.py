@@ -1,5 +1,6 @@
-"""What the terminal shows: results on stdout, progress and errors on stderr."""
+"""The terminal: results on stdout, progress and errors on stderr."""
 
+import math
 import os
 import sys
 import time
@@ -23,22 +24,22 @@ from rich.text import Text
 
 from sagewing.errors import InputError
 
-UNSHOWN = "\ufffd"
+UNPRINTABLE = "\ufffd"
 
 
 class Terminal(Console):
-    """Shows a text as it is: names in it, of files and from files, may look like markup.
+    """Shows a text literally: names of files, and names in files, may look like markup.
 
-    A character that is none to see, such as one that moves the cursor, is shown as a mark.
+    A character that is not printable, such as one that moves the cursor, is replaced by a mark.
     """
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As rich does; of what is shown only a table of ours has markup."""
+        """As rich does, but only tables have markup."""
         super().print(*(Text(_plain(o)) if isinstance(o, str) else o for o in objects), **options)
 
 
 def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() or c in "\n\t" else UNSHOWN for c in text)
+    return "".join(c if c.isprintable() or c in "\n\t" else UNPRINTABLE for c in text)
 
 
 out = Terminal(emoji=False)
@@ -47,12 +48,12 @@ SECONDS_BETWEEN_LINES = 20.0
 
 
 class Bar(Progress):
-    """A progress bar; where there is no terminal to draw it in, a line now and then."""
+    """A progress bar; without a terminal, a line every 20 seconds."""
 
     last_line = 0.0
 
     def update(self, task_id: TaskID, **changed: Any) -> None:
-        """What was done; the line has what the bar has."""
+        """Update the bar, or print its values as a line."""
         super().update(task_id, **changed)
         now = time.monotonic()
         self.last_line = self.last_line or now
@@ -60,16 +61,16 @@ class Bar(Progress):
             return
         self.last_line = now
         task = self.tasks[task_id]
-        said = [f"{task.description} {task.completed:g} of {task.total:g}"]
+        parts = [f"{task.description} {task.completed:g} of {task.total:g}"]
         if task.time_remaining is not None:
-            said.append(f"{timedelta(seconds=round(task.time_remaining))} left")
-        line = ", ".join([*said, task.fields["note"]])
+            parts.append(f"{timedelta(seconds=round(task.time_remaining))} left")
+        line = ", ".join([*parts, task.fields["note"]])
         err.print(line, soft_wrap=True)
 
 
 @contextmanager
 def progress() -> Iterator[Bar]:
-    """A progress bar with the time left; it leaves stdout alone."""
+    """A progress bar on stderr, with the time left."""
     with Bar(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -84,7 +85,7 @@ def progress() -> Iterator[Bar]:
 
 @contextmanager
 def silenced(quiet: bool) -> Iterator[None]:
-    """Without progress and notes, if so told; an error is still shown, after it."""
+    """Without progress and notes if `quiet`; errors are printed after it, and shown."""
     before, err.quiet = err.quiet, err.quiet or quiet
     try:
         yield
@@ -93,12 +94,12 @@ def silenced(quiet: bool) -> Iterator[None]:
 
 
 def error(text: str) -> None:
-    """What is wrong."""
+    """Print an error."""
     err.print(Text.assemble(("error:", "bold red"), " ", _plain(text)), soft_wrap=True)
 
 
 def interrupted(text: str) -> NoReturn:
-    """End at once, with exit code 1: JAX, still computing, crashes where Python takes its leave."""
+    """Exit at once with code 1: JAX may still compute, and would crash in a normal exit."""
     err.print(text, soft_wrap=True)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -133,6 +134,16 @@ def check_absent(paths: Iterable[Path | None], force: bool) -> None:
 
 
 def notes(lines: Sequence[str]) -> None:
-    """What a user should know of the data."""
+    """Print what a user should know about the data."""
     for line in lines:
         err.print(f"note: {line}", soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """The time left, as text."""
+    if not math.isfinite(seconds):
+        return "time left not known yet"
+    minutes = round(seconds / 60.0)
+    if minutes < 2:
+        return f"about {seconds:.0f} s"
+    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from sagewing.cli import console
 from sagewing.cli.bench_flight import compare_all, write_report
+from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import flight_weights
 from sagewing.problems.flight.dataset import SIM, load
 from sagewing.report import flight
+from sagewing.report.table import terminal
 from sagewing.results import BenchResult
 from sagewing.studies.flight import SCENARIOS, SHIPPED
 
@@ -25,22 +27,16 @@ class Demo:
     Example: sagewing demo --out out/demo
     """
 
-    out: Path = Path("out/demo")
-    """folder for the result and the page"""
+    output: NewOutput = NewOutput(Path("out/demo"))
     seeds: int = 5
     """draws of the noise for each flight"""
     seed: int = 0
     """draws flights and noise; no shipped filter was trained on these"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "seeds")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         learned = flight_weights(FILTERS, SIM, NOISE, ())
         with console.err.status("preparing the flights"):
             data = load(SIM, self.seed, parts=("test",))
@@ -56,8 +52,8 @@ class Demo:
             "seeds": self.seeds,
         }
         result = BenchResult("demo", settings, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
-        write_report(self.out, result, comparisons)
-        console.out.print(flight.table(rows))
-        console.err.print(f"Written: {self.out / 'report.html'}, {self.out / 'result.json'}")
+        self.output.write(result)
+        out = self.output.out
+        write_report(out, result, comparisons)
+        console.out.print(terminal(flight.table(rows)))
+        console.err.print(f"Written: {out / 'report.html'}, {out / 'result.json'}")

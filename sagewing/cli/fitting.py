@@ -9,7 +9,7 @@ import numpy as np
 
 from sagewing.cli import console
 from sagewing.policy import Noise
-from sagewing.results import BenchResult, commit, versions
+from sagewing.results import BenchResult, commit, versions, write_result
 from sagewing.train import Progress
 from sagewing.train.loop import Trained
 
@@ -58,8 +58,7 @@ def fit(
             soft_wrap=True,
         )
     result = BenchResult(command, settings, seeds[0], rows)
-    for path in filter(None, (out / "result.json", json)):
-        result.write(path)
+    write_result(result, out, json)
     return trained.models
 
 

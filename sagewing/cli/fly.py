@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sagewing.cli import console
+from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import flight_weights
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.problems.flight.dataset import SIM
 from sagewing.report import closed_loop
+from sagewing.report.table import markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.runtime.online import Online
 from sagewing.sim.paths import CIRCLES
@@ -31,8 +33,7 @@ class Fly:
     Example: sagewing fly --filters ekf,ndr --circles 1
     """
 
-    out: Path = Path("out/fly")
-    """folder for the results and pictures"""
+    output: NewOutput = NewOutput(Path("out/fly"))
     filters: str = "ekf,ekf-gated,ndr"
     """whose estimates are flown on"""
     noise: Literal["paper", "good"] = "good"
@@ -47,10 +48,6 @@ class Fly:
     """draws the vehicle, the wind and the noise"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
@@ -60,8 +57,7 @@ class Fly:
             raise InputError(f"--circles must lie in 1..{len(CIRCLES)}; got {self.circles}.")
         if not 0.0 <= self.blackout <= 8.0:
             raise InputError(f"--blackout must lie in 0..8 seconds; got {self.blackout:g}.")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         learned = flight_weights(filters, SIM, self.noise, self.weights)
         missions: list[list[Flown]] = []
         with console.progress() as bar:
@@ -85,13 +81,13 @@ class Fly:
             "weights": list(self.weights),
         }
         result = BenchResult("fly", settings, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
-        write_atomically(self.out / "table.md", closed_loop.markdown(rows).encode())
+        self.output.write(result)
+        out, table = self.output.out, closed_loop.table(rows)
+        write_atomically(out / "table.md", markdown(table).encode())
         for circle, flight in enumerate(missions, 1):
-            closed_loop.picture(flight, self.out / f"circle-{circle}.png")
-        console.out.print(closed_loop.table(rows))
-        console.err.print(f"Written: {self.out}/ (result.json, table.md, circle-N.png)")
+            closed_loop.picture(flight, out / f"circle-{circle}.png")
+        console.out.print(terminal(table))
+        console.err.print(f"Written: {out}/ (result.json, table.md, circle-N.png)")
 
     def _maker(self, name: str, learned: dict[str, Any]) -> Any:
         """What makes the filter that flies; None flies on the truth."""

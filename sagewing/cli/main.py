@@ -18,10 +18,10 @@ INTERRUPTED = "Interrupted: nothing is half-written, and the same command begins
 
 
 def main(args: list[str] | None = None) -> None:
-    """Parse, run, and turn what the user got wrong into a sentence and exit code 2."""
+    """Parse and run; a user's mistake becomes a sentence and exit code 2."""
     words = sys.argv[1:] if args is None else args
     entry, name, rest = _chosen(words)
-    # XLA's advice to report a slow compilation is not for our users; errors are exceptions.
+    # Hides XLA's messages about slow compilation; its errors are exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _ended_at_once():
         from sagewing.cli import console
@@ -44,7 +44,7 @@ def main(args: list[str] | None = None) -> None:
 
 @contextmanager
 def _ended_at_once() -> Iterator[None]:
-    """Ctrl-C while modules are imported, which do not bear an exception there."""
+    """Ctrl-C exits at once while modules are imported: an exception there would break them."""
 
     def end(*_: Any) -> NoReturn:
         print(INTERRUPTED, file=sys.stderr, flush=True)

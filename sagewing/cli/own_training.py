@@ -9,6 +9,7 @@ from sagewing.cli.fitting import resumable
 from sagewing.policy import Noise
 from sagewing.problems.flight.dataset import Dataset
 from sagewing.report import flight
+from sagewing.report.table import terminal
 from sagewing.results import commit, versions
 from sagewing.studies.card import Figures, add_figures, figures
 from sagewing.studies.flight import NOISE, compare
@@ -83,7 +84,7 @@ def judge(
                 report=report,
             )
             rows += made.rows
-    console.out.print(flight.table(rows))
+    console.out.print(terminal(flight.table(rows)))
     own, other = figures(rows, setup.filter), figures(rows, BASELINE)
     for line in verdict(own, other):
         console.out.print(line, soft_wrap=True)

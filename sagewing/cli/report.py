@@ -8,8 +8,8 @@ import tyro
 from sagewing.cli import console
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
-from sagewing.report.page.page_table import check_rows
 from sagewing.report.page.result_page import overview_in, result_page
+from sagewing.report.page.results_table import check_rows
 from sagewing.report.page.scene_file import SCENE, read_scene
 from sagewing.results import read_result
 

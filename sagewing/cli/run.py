@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import tyro
 
 from sagewing.cli import console
+from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
-from sagewing.files import utf8, write_atomically
+from sagewing.files import write_atomically
 from sagewing.logs.estimate.estimate import LogEstimates, check_outages, estimate_log
 from sagewing.logs.estimate.filters import check_filters
 from sagewing.logs.log import Log
@@ -20,13 +21,12 @@ from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
 from sagewing.logs.tum import tum
 from sagewing.policy.filter_settings import TrainedIn
-from sagewing.report import own
+from sagewing.report import log as log_report
 from sagewing.report.page.drawing import drawing_of
-from sagewing.report.page.result_page import result_page
-from sagewing.report.page.scene_file import SCENE, write_scene
-from sagewing.results import BenchResult
-
-RESULT, PAGE = "result.json", "report.html"
+from sagewing.report.page.result_page import PAGE, write_page
+from sagewing.report.page.scene_file import SCENE
+from sagewing.report.table import terminal
+from sagewing.results import RESULT, BenchResult
 
 
 @dataclass(frozen=True)
@@ -49,23 +49,16 @@ class Run:
     """a policy of your own for ndr: its folder, or the name of a shipped one"""
     outage: str | None = None
     """hide the pose for a while, as T0:T1 in seconds from the first pose; several with commas"""
-    out: Path = Path("out/run")
-    """folder for the results"""
-    force: bool = False
-    """replace what is there"""
+    output: NewOutput = NewOutput(Path("out/run"))
     map: Path | None = None
     """a TOML file that names columns or topics"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         filters = [name.strip() for name in self.filter.split(",")]
         check_filters(filters)
         outages = windows(self.outage)
-        console.check_places(self.out, self.json)
-        files = [self.out / name for name in (*map(_file, filters), RESULT, PAGE, SCENE)]
-        console.check_absent((*files, self.json), self.force)
+        self.output.check((*map(_file, filters), RESULT, PAGE, SCENE))
         by = None if self.map is None else read_map(self.map)
         learned = self._learned(filters)
         with console.err.status("reading the log"):
@@ -75,10 +68,10 @@ class Run:
         check_outages(line, outages)
         made = self._estimated(log, line, filters, learned, outages)
         self._write(made, line, filters, outages)
-        console.out.print(own.table(made.rows))
-        console.out.print(own.caption(made.rows))
-        console.notes(_troubles(made.rows))
-        console.err.print(f"Written: {self.out}/ (trajectories, {RESULT}, {PAGE})")
+        console.out.print(terminal(log_report.table(made.rows)))
+        console.out.print(log_report.caption(made.rows))
+        console.notes(log_report.refusals(made.rows))
+        console.err.print(f"Written: {self.output.out}/ (trajectories, {RESULT}, {PAGE})")
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
         if self.policy is None:
@@ -124,10 +117,11 @@ class Run:
         filters: Sequence[str],
         outages: Sequence[tuple[float, float]],
     ) -> None:
-        self.out.mkdir(parents=True, exist_ok=True)
+        out = self.output.out
+        out.mkdir(parents=True, exist_ok=True)
         for track in made.scene.tracks:
             if track.name in filters:
-                write_atomically(self.out / _file(track.name), _trajectory(track, made, line))
+                write_atomically(out / _file(track.name), _trajectory(track, made, line))
         settings = {
             "log": str(self.log),
             "filters": list(filters),
@@ -136,24 +130,11 @@ class Run:
             "map": None if self.map is None else str(self.map),
             "seconds": float(line.t[-1]),
             "steps": len(line.t),
-            "notes": [*line.notes, *_troubles(made.rows)],
+            "notes": [*line.notes, *log_report.refusals(made.rows)],
         }
         result = BenchResult("run", settings, 0, made.rows)
-        for path in filter(None, (self.out / RESULT, self.json)):
-            result.write(path)
-        drawing = drawing_of(made.scene)
-        write_scene(self.out / SCENE, drawing)
-        write_atomically(self.out / PAGE, utf8(result_page(result.content(), drawing)))
-
-
-def _troubles(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What a filter refused; its NIS does not count that."""
-    return [
-        f"{row['filter']} refused {row['refused']} of {row['poses']} poses as not plausible and "
-        f"started anew {row['restarts']} times: see docs/trouble.md."
-        for row in rows
-        if row.get("refused") or row.get("restarts")
-    ]
+        self.output.write(result)
+        write_page(out, result, drawing_of(made.scene))
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:
@@ -171,7 +152,7 @@ def windows(outage: str | None) -> list[tuple[float, float]]:
 
 
 def _file(name: str) -> str:
-    """Only the names of our own filters become names of files."""
+    """Only the names of filters of this package become names of files."""
     return f"{name}.tum"
 
 

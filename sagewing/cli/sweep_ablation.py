@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sagewing.cli import console
+from sagewing.cli.output import Output
 from sagewing.errors import InputError
 from sagewing.files import to_json, write_atomically
 from sagewing.jobs.local_engine import LocalEngine
@@ -18,6 +19,7 @@ from sagewing.jobs.store import Finished, Store, open_store
 from sagewing.jobs.sweep import GROUP, Engine, Left, Status, Study, sweep
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
+from sagewing.report.table import terminal
 from sagewing.results import BenchResult
 from sagewing.studies.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
 from sagewing.studies.ablation_lines import Found, lines_of
@@ -34,8 +36,7 @@ class SweepAblation:
     Example: sagewing sweep ablation --seeds 10 --variants depth,aux --budget 60
     """
 
-    out: Path = Path("out/sweep-ablation")
-    """folder for the tables and figures"""
+    output: Output = Output(Path("out/sweep-ablation"))
     store: Path = Path("out/sweep-ablation.sqlite")
     """file for the results of all tasks"""
     variants: str = "paper"
@@ -64,8 +65,6 @@ class SweepAblation:
     """records in a batch"""
     train_steps: int = Ablation.train_steps
     """measurements in a record of a batch"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
@@ -73,7 +72,7 @@ class SweepAblation:
         console.at_least_one(self, *counts)
         if self.budget is not None and not self.budget > 0.0:
             raise InputError(f"--budget takes minutes above 0; got {self.budget}.")
-        console.check_places(self.out, self.json)
+        self.output.check()
         shared = Ablation(self.epochs, self.batch, self.train_steps, self.runs, self.steps)
         variants = variants_named(self.variants)
         study = shared.study(variants, range(self.seed, self.seed + self.seeds))
@@ -81,7 +80,7 @@ class SweepAblation:
             left = self._sweep(study, store)
             results = list(store.get(task.key for task in study.tasks))
         if left.tasks:
-            about = _duration(left.seconds)
+            about = console.duration(left.seconds)
             console.err.print(
                 f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, {about}. "
                 "The same command goes on with them.",
@@ -106,7 +105,7 @@ class SweepAblation:
             task = bar.add_task("tasks", total=len(study.tasks), note="")
 
             def report(status: Status) -> None:
-                note = f"{_duration(status.seconds_left)}; {status.note}"
+                note = f"{console.duration(status.seconds_left)}; {status.note}"
                 bar.update(task, completed=status.done, note=note)
 
             try:
@@ -138,52 +137,26 @@ class SweepAblation:
             for done in results
         ]
         result = BenchResult(f"sweep {NAME}", settings, self.seed, rows)
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
+        self.output.write(result)
         found: Found = {}
         for done in results:
             found.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
         lines = lines_of(found)
         if not lines:
             return
-        write_atomically(self.out / "table.md", ablation.markdown(lines).encode())
-        write_atomically(self.out / "table.tex", ablation.latex(lines).encode())
-        apart = {line.variant: line.differences for of in lines.values() for line in of}
-        write_atomically(self.out / "differences.json", to_json(_plain(apart)))
+        out = self.output.out
+        write_atomically(out / "table.md", ablation.markdown(lines).encode())
+        write_atomically(out / "table.tex", ablation.latex(lines).encode())
+        write_atomically(out / "differences.json", to_json(ablation.differences_content(lines)))
         for domain in DOMAINS:
-            violins(lines, domain, self.out / f"violins_{domain}.png")
+            violins(lines, domain, out / f"violins_{domain}.png")
         for axis, of in lines.items():
-            console.out.print(ablation.table(of))
+            console.out.print(terminal(ablation.table(of)))
             if any(line.differences for line in of):
-                console.out.print(ablation.differences_table(of))
+                console.out.print(terminal(ablation.differences_table(of)))
             if axis in AXES:
                 console.out.print(ablation.finding(axis, of))
         origins = {to_json(done.origin["versions"]) for done in results}
         if len(origins) > 1:
             console.notes(["the rows come from several versions of this package or of JAX."])
-        console.err.print(f"Written: {self.out}/ (result.json, tables, figures)")
-
-
-def _plain(apart: dict[str, Any]) -> dict[str, Any]:
-    """The differences for a file: value, low and high; null where there are too few seeds."""
-    return {
-        variant: {
-            domain: {
-                name: {k: v if math.isfinite(v) else None for k, v in i._asdict().items()}
-                for name, i in of.items()
-            }
-            for domain, of in domains.items()
-        }
-        for variant, domains in apart.items()
-        if domains
-    }
-
-
-def _duration(seconds: float) -> str:
-    """So long, for people."""
-    if not math.isfinite(seconds):
-        return "time left not known yet"
-    minutes = round(seconds / 60.0)
-    if minutes < 2:
-        return f"about {seconds:.0f} s"
-    return f"about {minutes} min" if minutes < 90 else f"about {minutes // 60} h {minutes % 60} min"
+        console.err.print(f"Written: {out}/ (result.json, tables, figures)")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
+from sagewing.cli.output import ResumableOutput
 from sagewing.policy import Architecture
 from sagewing.policy.ndr.features import FeatureName
 from sagewing.problems.chaos import Q_BASE, R_BASE
@@ -28,10 +29,7 @@ class TrainChaos:
 
     filter: Literal["ndr", "ndr-shared", "enn-akf", "l-ekf", "kalmannet"] = "ndr"
     """which filter; --depth, --features, --gain-noise, --bounds and --aux-weight are ndr's"""
-    out: Path = Path("out/train-chaos")
-    """folder for the policies and the checkpoint"""
-    resume: bool = False
-    """go on with the training that is in the folder"""
+    output: ResumableOutput = ResumableOutput(Path("out/train-chaos"))
     seed: int = 0
     """the first seed"""
     seeds: int = 1
@@ -60,13 +58,11 @@ class TrainChaos:
     """which r a step's gain uses: the one before it, or its own"""
     bounds: tuple[float, float] = (0.1, 100.0)
     """range of q and r, as factors of their base"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "seeds", "epochs", "batch", "steps")
-        console.check_places(self.out, self.json)
+        self.output.check()
         setup = ChaosTraining(
             filter=self.filter,
             protocol=self.protocol,
@@ -88,12 +84,13 @@ class TrainChaos:
             gain_noise=self.gain_noise,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
+        out = self.output.out
         fit(
             "train chaos",
             lambda report: train_chaos(
-                setup, seeds, folder=self.out, resume=self.resume, report=report
+                setup, seeds, folder=out, resume=self.output.resume, report=report
             ),
             settings(setup, seeds),
-            self.out,
-            self.json,
+            out,
+            self.output.json,
         )

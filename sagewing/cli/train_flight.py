@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
+from sagewing.cli.output import ResumableOutput
 from sagewing.cli.own_training import BASELINE, OWN, PAPER, Recipe, judge, tuned
 from sagewing.errors import InputError
 from sagewing.policy import Architecture, Noise
@@ -52,10 +53,7 @@ class TrainFlight:
     with the universal policy's networks, trained on; ndr-paper: the paper's filter"""
     data: tuple[str, ...] = (SIM,)
     """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
-    out: Path = Path("out/train-flight")
-    """folder for the policies and the checkpoint"""
-    resume: bool = False
-    """go on with the training that is in the folder"""
+    output: ResumableOutput = ResumableOutput(Path("out/train-flight"))
     seed: int = 0
     """the first seed; the flights are the same for all"""
     seeds: int = 1
@@ -98,8 +96,6 @@ class TrainFlight:
     """weight of the reconstruction loss (0.1; own logs: 0.0003); ndr-shared has none"""
     depth: int = 3
     """recurrent layers"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
@@ -109,7 +105,7 @@ class TrainFlight:
         recipe = replace(recipe, **{k: v for k, v in given.items() if v is not None})
         console.at_least_one(self, "seeds")
         console.at_least_one(recipe, "epochs", "batch", "shortest", "longest")
-        console.check_places(self.out, self.json)
+        self.output.check()
         if not self._ours and (self.nominal is not None or not self.learn_nominal):
             raise InputError("--nominal and --no-learn-nominal do not go with --filter ndr-paper.")
         of_papers = ("features", "depth", "aux_weight")
@@ -126,19 +122,20 @@ class TrainFlight:
         seeds = list(range(self.seed, self.seed + self.seeds))
         if own and self.nominal is None and self._ours:
             setup = replace(setup, **self._tuned(setup, data))
+        out = self.output.out
         policies = fit(
             "train flight",
             lambda report: train_flight(
-                setup, data.train, seeds, folder=self.out, resume=self.resume, report=report
+                setup, data.train, seeds, folder=out, resume=self.output.resume, report=report
             ),
             settings(setup, data.train, seeds),
-            self.out,
-            self.json,
+            out,
+            self.output.json,
         )
         if own and self._ours:
             noise = Noise(setup.nominal_q, setup.nominal_r)
             for seed, policy in zip(seeds, policies, strict=True):
-                learned, folder = {BASELINE: noise, self.filter: policy}, self.out / f"seed-{seed}"
+                learned, folder = {BASELINE: noise, self.filter: policy}, out / f"seed-{seed}"
                 judge(data, setup, recipe.noise, learned, folder)
 
     @property
@@ -148,10 +145,10 @@ class TrainFlight:
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
         """An EKF's noise for these flights, beside the policies; that of a resumed one is there."""
-        folder = self.out.with_name(f"{self.out.name}-tuned")
-        if self.resume and folder.is_dir():
+        folder = self.output.out.with_name(f"{self.output.out.name}-tuned")
+        if self.output.resume and folder.is_dir():
             return _begun(Noise.load(folder), str(folder))
-        for taken in (folder, self.out / SETTINGS):
+        for taken in (folder, self.output.out / SETTINGS):
             if taken.exists():
                 raise InputError(
                     f"{taken} is there already: add --resume to go on, or choose another --out."

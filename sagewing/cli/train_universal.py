@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sagewing.cli import console
 from sagewing.cli.fitting import fit
+from sagewing.cli.output import ResumableOutput
 from sagewing.errors import InputError
 from sagewing.policy import Universal
 from sagewing.policy.storage import folder_of
@@ -28,10 +29,7 @@ class TrainUniversal:
     Example: sagewing train universal --out out/universal --seeds 3
     """
 
-    out: Path = Path("out/train-universal")
-    """folder for the policies and the checkpoint"""
-    resume: bool = False
-    """go on with the training that is in the folder"""
+    output: ResumableOutput = ResumableOutput(Path("out/train-universal"))
     seed: int = 0
     """the first seed"""
     seeds: int = 1
@@ -47,21 +45,19 @@ class TrainUniversal:
     learning_rate: float = 5e-3
     """of Adam, at first"""
     loss_to_ekf: float = 1.0
-    """weight of what is lost to the nominal EKF"""
+    """weight of the loss against the nominal EKF"""
     noise_weight: float = 0.4
-    """of how far q and r are from the true ones, in logarithms"""
+    """weight of the distance of q and r from the true ones, in logarithms"""
     wrong_models: float = 0.35
     """share of the episodes with something wrong in which the model is wrong, too"""
     proof: float = 10.5
-    """evidence that something is wrong, in logarithms of likelihoods, before it adapts anything"""
+    """CUSUM of the log likelihood ratio, against the nominal noise, above which it adapts"""
     reach: float = 2.5
-    """standard deviations at which the bend of f is looked at; 0 for not at all"""
+    """standard deviations from the mean at which the curvature of f is probed; 0: not at all"""
     begin: str = ""
     """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""
     held_out: int = 1000
     """episodes to score every seed on, after the training"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
@@ -69,7 +65,7 @@ class TrainUniversal:
         console.at_least_one(self, *counts)
         if not 0.0 <= self.wrong_models <= 1.0:
             raise InputError(f"--wrong-models is a share, 0..1; got {self.wrong_models}.")
-        console.check_places(self.out, self.json)
+        self.output.check()
         setup = UniversalTraining(
             schedule=schedule(self.epochs, self.learning_rate),
             steps=self.steps,
@@ -84,14 +80,15 @@ class TrainUniversal:
         seeds = list(range(self.seed, self.seed + self.seeds))
         names = [name.strip() for name in self.begin.split(",") if name]
         begin = [Universal.load(folder_of(name)) for name in names]
+        out = self.output.out
         policies = fit(
             "train universal",
             lambda report: train_universal(
-                setup, seeds, begin=begin, folder=self.out, resume=self.resume, report=report
+                setup, seeds, begin=begin, folder=out, resume=self.output.resume, report=report
             ),
             settings(setup, seeds, begin),
-            self.out,
-            self.json,
+            out,
+            self.output.json,
         )
         for seed, policy in zip(seeds, policies, strict=True):
             found = held_out(policy, runs=self.held_out)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from sagewing.cli import console
 from sagewing.cli.fitting import fit, show
+from sagewing.cli.output import ResumableOutput
 from sagewing.train import Schedule
 from sagewing.train.chaos import ChaosTraining, settings, train_chaos
 
@@ -20,10 +21,7 @@ class TuneChaos:
     Example: sagewing tune chaos --out out/tune
     """
 
-    out: Path = Path("out/tune-chaos")
-    """folder for the variances"""
-    resume: bool = False
-    """go on with the fit that is in the folder"""
+    output: ResumableOutput = ResumableOutput(Path("out/tune-chaos"))
     seed: int = 0
     """draws the episodes"""
     epochs: int = 600
@@ -36,13 +34,11 @@ class TuneChaos:
     """of Adam, on the logarithms of the variances"""
     protocol: Literal["aligned", "paper"] = "aligned"
     """how the benchmark is read"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "epochs", "batch", "steps")
-        console.check_places(self.out, self.json)
+        self.output.check()
         setup = ChaosTraining(
             filter="ekf-tuned",
             protocol=self.protocol,
@@ -51,13 +47,14 @@ class TuneChaos:
             batch=self.batch,
         )
         seeds = [self.seed]
+        out = self.output.out
         noise = fit(
             "tune chaos",
             lambda report: train_chaos(
-                setup, seeds, folder=self.out, resume=self.resume, report=report
+                setup, seeds, folder=out, resume=self.output.resume, report=report
             ),
             settings(setup, seeds),
-            self.out,
-            self.json,
+            out,
+            self.output.json,
         )[0]
         show(noise)

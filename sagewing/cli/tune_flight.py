@@ -6,6 +6,7 @@ from typing import Literal
 
 from sagewing.cli import console
 from sagewing.cli.fitting import show
+from sagewing.cli.output import NewOutput
 from sagewing.cli.train_flight import dataset, degradation, share
 from sagewing.problems.flight.dataset import SIM
 from sagewing.problems.flight.records import WithoutPose
@@ -30,8 +31,7 @@ class TuneFlight:
     """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     gate: bool = False
     """fit the EKF that ignores what is off by more than three standard deviations"""
-    out: Path = Path("out/tune-flight")
-    """folder for the variances"""
+    output: NewOutput = NewOutput(Path("out/tune-flight"))
     seed: int = 0
     """draws the windows"""
     windows: int = 96
@@ -48,16 +48,11 @@ class TuneFlight:
     """the IMU: with the paper's faults on top of what was flown, or just that"""
     window_loss: WindowLoss = "root"
     """how a window counts: by its squared errors, or by their root"""
-    force: bool = False
-    """replace what is there"""
-    json: Path | None = None
-    """write the result here, too"""
 
     def __call__(self) -> None:
         """Run it."""
         console.at_least_one(self, "windows", "steps")
-        console.check_places(self.out, self.json)
-        console.check_absent((self.out / "result.json", self.json), self.force)
+        self.output.check()
         data = dataset(self.data)
         flights = data.train
         setup = FlightTraining(
@@ -85,13 +80,12 @@ class TuneFlight:
             del plain[trained_only]
         plain |= {"steps": self.steps, "search": {"start": START, "strides": STRIDES}}
         made = {"training": plain, "seed": self.seed, "loss": found.losses[-1]}
-        folder = self.out / f"seed-{self.seed}"
+        folder = self.output.out / f"seed-{self.seed}"
         found.noise.save(
             folder, {**made, "commit": commit(), "versions": versions()}, overwrite=True
         )
         row = {"seed": self.seed, "loss": found.losses[-1], "losses": found.losses}
         result = BenchResult("tune flight", plain, self.seed, [row])
-        for path in filter(None, (self.out / "result.json", self.json)):
-            result.write(path)
+        self.output.write(result)
         show(found.noise)
-        console.err.print(f"Written: {folder}, {self.out / 'result.json'}")
+        console.err.print(f"Written: {folder}, {self.output.out / 'result.json'}")

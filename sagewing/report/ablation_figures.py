@@ -1,4 +1,4 @@
-"""The ablation study in pictures."""
+"""The ablation study in figures."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from sagewing.studies.ablation import AXES, DEFAULT
 from sagewing.studies.ablation_lines import Line
 
 WHISKERS = (5.0, 95.0)
-# A violin of a million runs looks like one of so many of their quantiles.
+# A violin is drawn of so many quantiles, which look like all of a million runs.
 POINTS = 4000
 
 
@@ -55,13 +55,13 @@ def _violin(axes: Any, place: int, line: Line, domain: str) -> None:
         body.set(facecolor=colour, alpha=0.6)
     low, high = np.percentile(kept, WHISKERS)
     axes.vlines(place, low, high, color="black", lw=1.0, label="5th to 95th percentile")
-    # What a seed gives: the spread that more runs would not reduce.
+    # The spread between seeds, which more runs would not reduce.
     medians = [np.median(e[~np.isnan(e)]) for e in errors if not np.all(np.isnan(e))]
-    beside = np.full(len(medians), place + 0.12)
-    axes.plot(beside, medians, ".", color="black", ms=3, alpha=0.6, label="median of a seed")
+    x = np.full(len(medians), place + 0.12)
+    axes.plot(x, medians, ".", color="black", ms=3, alpha=0.6, label="median of a seed")
     axes.plot(place, np.median(kept), "s", color="white", mec="black", ms=6, label="median")
 
 
 def _folded(label: str) -> str:
-    """A label that is as narrow as its violin."""
+    """The label, broken into lines as narrow as its violin."""
     return label.replace(", ", ",\n").replace(" x ", "\nx ").replace(" of the ", "\nof the ")

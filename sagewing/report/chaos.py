@@ -1,250 +1,70 @@
-"""The chaotic systems in tables and pictures."""
+"""The table of the chaotic systems."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.table import Table
 
-from sagewing.metrics.errors import crmse, diverged
-from sagewing.problems.chaos import DT
-from sagewing.report.figures import new_figure
-from sagewing.report.style import COLOURS, LABELS, SYSTEMS
-from sagewing.studies.chaos import Comparison
+from sagewing.report.numbers import MISSING, fixed
+from sagewing.report.style import LABELS, SYSTEMS
+from sagewing.report.table import DOCUMENTS, ReportTable, Section, TableColumn
 
-SHOWN_SECONDS = 3.0
-# Of many filters, those that a picture with room for a few shows, the first that are there.
-TELLING = ("ekf", "ndr-posterior", "vbakf", "l-ekf", "ndr", "shkf95", "shkf99", "enn-akf")
-AXES = ("x", "y", "z")
+TITLE = (
+    "ARMSE, mean ± std over runs; lost: an error over 100 at some step; NEES of the median run "
+    "(3 is consistent)"
+)
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
-    """The errors, a row a filter, for the terminal."""
-    out = Table(
-        title="ARMSE, mean ± std over runs; lost: an error over 100 at some step; NEES of the "
-        "median run (3 is consistent)",
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
+def table(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> ReportTable:
+    """A row for each filter; documents have the median, too, and how often the truth diverges."""
+    systems = list(dict.fromkeys(row["system"] for row in rows))
+    columns = [TableColumn("filter", lambda row: row[0], left=True, wrap="between words")]
+    for system in systems:
+        columns += _columns(system)
+    truth = ("truth runs away", {s: {"divergence_pct": truth_lost[s]} for s in systems})
+    return ReportTable(
+        columns,
+        [Section([truth], forms=DOCUMENTS), Section(list(_by_filter(rows)))],
+        title=TITLE,
     )
-    out.add_column("filter")
-    systems = _systems(rows)
-    for system in systems:
-        out.add_column(SYSTEMS[system], justify="right")
-        out.add_column("lost", justify="right")
-        out.add_column("NEES", justify="right")
-    for name, found in _by_filter(rows):
-        cells = []
-        for system in systems:
-            row = found[system]
-            cells.append(f"{_number(row['armse_mean'])} ± {_number(row['armse_std'])}")
-            cells.append(f"{row['divergence_pct']:.2f}%")
-            cells.append(_short(row["nees_median"]))
-        out.add_row(LABELS[name], *cells)
-    return out
 
 
-def markdown(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> str:
-    """The table for a README."""
-    systems = _systems(rows)
-    head = ["filter"]
-    for system in systems:
-        head += [f"{SYSTEMS[system]}, mean ± std", "median", "lost", "NEES"]
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lost = [cell for s in systems for cell in ("", "", f"{truth_lost[s]:.2f}%", "")]
-    lines.append(f"| {' | '.join(['truth runs away', *lost])} |")
-    for name, found in _by_filter(rows):
-        cells = [LABELS[name]]
-        for system in systems:
-            row = found[system]
-            cells += [
-                f"{_number(row['armse_mean'])} ± {_number(row['armse_std'])}",
-                _number(row["armse_median"]),
-                f"{row['divergence_pct']:.2f}%",
-                _short(row["nees_median"]),
-            ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def _columns(system: str) -> list[TableColumn]:
+    """The columns of a system; a row is a label and a dictionary by system."""
 
+    def error(row: Any) -> str:
+        found = row[1][system]
+        if "armse_mean" not in found:
+            return ""
+        return f"{fixed(found['armse_mean'])} ± {fixed(found['armse_std'])}"
 
-def latex(rows: list[dict[str, Any]], truth_lost: dict[str, float]) -> str:
-    """The table in the form of the paper's."""
-    systems = _systems(rows)
-    lines = [r"\begin{tabular}{l" + "ccc" * len(systems) + "}", r"\hline"]
-    names = [rf"\multicolumn{{3}}{{c}}{{{SYSTEMS[s]}}}" for s in systems]
-    lines.append(" & ".join(["", *names]) + r" \\")
-    columns = ["mean $\\pm$ std", "median", r"lost (\%)"] * len(systems)
-    lines.append(" & ".join(["Filter", *columns]) + r" \\ \hline")
-    lost = [cell for s in systems for cell in ("", "", f"{truth_lost[s]:.2f}")]
-    lines.append(" & ".join(["truth runs away", *lost]) + r" \\")
-    for name, found in _by_filter(rows):
-        cells = [LABELS[name]]
-        for system in systems:
-            row = found[system]
-            mean, std = _number(row["armse_mean"]), _number(row["armse_std"])
-            cells += [rf"${mean} \pm {std}$", _number(row["armse_median"])]
-            cells.append(f"{row['divergence_pct']:.2f}")
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+    def median(row: Any) -> str:
+        found = row[1][system]
+        return fixed(found["armse_median"]) if "armse_median" in found else ""
 
+    def lost(row: Any) -> str:
+        return f"{row[1][system]['divergence_pct']:.2f}%"
 
-def _systems(rows: list[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(row["system"] for row in rows))
+    def nees(row: Any) -> str:
+        found = row[1][system]
+        return _short(found["nees_median"]) if "nees_median" in found else ""
+
+    name = SYSTEMS[system]
+    return [
+        TableColumn("", error, group=name, wrap="between words", forms=("terminal",)),
+        TableColumn("mean ± std", error, group=name, math=True, forms=DOCUMENTS),
+        TableColumn("median", median, group=name, forms=DOCUMENTS),
+        TableColumn("lost", lost, group=name, wrap="between words", percent=True),
+        TableColumn("NEES", nees, group=name, wrap="between words", forms=("terminal", "markdown")),
+    ]
 
 
 def _by_filter(rows: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in dict.fromkeys(row["filter"] for row in rows):
-        yield name, {row["system"]: row for row in rows if row["filter"] == name}
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None or not np.isfinite(value) else f"{value:.3f}"
+        yield LABELS[name], {row["system"]: row for row in rows if row["filter"] == name}
 
 
 def _short(value: float | None) -> str:
     if value is None or not np.isfinite(value):
-        return "–"
+        return MISSING
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def attractors(comparisons: Sequence[Comparison], path: Path) -> None:
-    """One run in space: the truth in grey and one filter a panel."""
-    shown = _telling(comparisons, 4)
-    with new_figure(path, 3.2 * len(shown), 3.4 * len(comparisons)) as figure:
-        for i, comparison in enumerate(comparisons):
-            run = _shown(comparison)
-            truth = comparison.truth[run]
-            for j, name in enumerate(shown):
-                axes: Any = figure.add_subplot(
-                    len(comparisons), len(shown), i * len(shown) + j + 1, projection="3d"
-                )
-                axes.plot(*truth.T, color=COLOURS["truth"], lw=2.5, alpha=0.25)
-                estimate = comparison.scores[name].kept.x[run]
-                estimate = np.where(_near(estimate, truth), estimate, np.nan)
-                axes.plot(*estimate.T, color=COLOURS[name], lw=0.8)
-                axes.set_title(f"{SYSTEMS[comparison.system]}, {LABELS[name]}", fontsize=9)
-                axes.set(xlabel="x", ylabel="y")
-                axes.set_zlabel("z")
-                axes.tick_params(labelsize=6)
-        figure.suptitle("One run in space; grey: truth", fontsize=10)
-
-
-def _near(x: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Which points lie where the truth has been, or half as far again around it."""
-    low, high = truth.min(axis=0), truth.max(axis=0)
-    margin = 0.5 * (high - low)
-    return np.all((x >= low - margin) & (x <= high + margin), axis=-1, keepdims=True)
-
-
-def tracking(comparisons: Sequence[Comparison], path: Path) -> None:
-    """The coordinates of one run, and the adaptation vector d_k of the learned filter below."""
-    shown = _telling(comparisons, 4)
-    with new_figure(path, 5.5 * len(comparisons), 9.5) as figure:
-        axes = figure.subplots(4, len(comparisons), squeeze=False, sharex=True)
-        for column, comparison in zip(axes.T, comparisons, strict=True):
-            run, time = _shown(comparison), _time(comparison)
-            for axis in range(3):
-                _track(column[axis], comparison, run, time, axis, shown)
-            column[0].set_title(f"{SYSTEMS[comparison.system]}, one run (grey: truth)")
-            column[0].legend(ncols=2, fontsize=8)
-            _adaptation(column[3], comparison, run, time)
-            column[3].set_xlabel("time [s]")
-
-
-def errors_over_time(comparisons: Sequence[Comparison], path: Path) -> None:
-    """CRMSE: the root mean square of all errors up to a time."""
-    with new_figure(path, 5.0 * len(comparisons) + 2.2, 4.6) as figure:
-        axes = figure.subplots(1, len(comparisons), squeeze=False)[0]
-        for one, comparison in zip(axes, comparisons, strict=True):
-            for name, scores in comparison.scores.items():
-                values = crmse(scores.rmse)
-                one.semilogy(_time(comparison), values, color=COLOURS[name], label=LABELS[name])
-            one.set(
-                title=SYSTEMS[comparison.system], xlabel="time [s]", ylabel="CRMSE (runs not lost)"
-            )
-            one.grid(True, which="both", alpha=0.2)
-        axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
-
-
-def histograms(comparisons: Sequence[Comparison], path: Path) -> None:
-    """How the error of a run is distributed over the runs, a filter a row."""
-    names = list(comparisons[0].scores)
-    with new_figure(path, 5.5 * len(comparisons) + 1.5, 0.55 * len(names) + 1.4) as figure:
-        axes = figure.subplots(len(names), len(comparisons), squeeze=False, sharex="col")
-        for column, comparison in zip(axes.T, comparisons, strict=True):
-            armse = {
-                name: s.rmse[~diverged(s.rmse)].mean(axis=1)
-                for name, s in comparison.scores.items()
-            }
-            every = np.concatenate(list(armse.values()))
-            low, high = np.percentile(every, [0.05, 99.95])
-            bins = np.geomspace(low, high, 120)
-            for one, name in zip(column, names, strict=True):
-                if armse[name].size:
-                    one.hist(armse[name], bins=bins, color=COLOURS[name])
-                    one.axvline(float(np.median(armse[name])), color="black", lw=1.0)
-                one.set(xscale="log", yticks=[])
-                one.grid(False, axis="y")
-                for side in ("left", "right", "top"):
-                    one.spines[side].set_visible(False)
-            column[0].set_title(f"{SYSTEMS[comparison.system]}: runs by their ARMSE (line: median)")
-            column[-1].set_xlabel("ARMSE of a run")
-        for one, name in zip(axes[:, 0], names, strict=True):
-            one.set_ylabel(LABELS[name], rotation=0, ha="right", va="center")
-
-
-def _time(comparison: Comparison) -> np.ndarray:
-    return DT * np.arange(1, comparison.truth.shape[1] + 1)
-
-
-def _shown(comparison: Comparison) -> int:
-    """The first run in which the truth stays and no filter is lost, if there is one."""
-    kept = len(comparison.truth)
-    lost = np.any([diverged(s.rmse[:kept]) for s in comparison.scores.values()], axis=0)
-    return int(np.argmin(lost))
-
-
-def _telling(comparisons: Sequence[Comparison], most: int) -> list[str]:
-    there = list(comparisons[0].scores)
-    chosen = [name for name in TELLING if name in there] + [n for n in there if n not in TELLING]
-    return sorted(chosen[:most], key=there.index)
-
-
-def _track(
-    axes: Any,
-    comparison: Comparison,
-    run: int,
-    time: np.ndarray,
-    axis: int,
-    filters: Sequence[str],
-) -> None:
-    early = time <= SHOWN_SECONDS
-    truth = comparison.truth[run, early, axis]
-    axes.plot(time[early], truth, color=COLOURS["truth"], lw=2.5, alpha=0.35)
-    for name in filters:
-        x = comparison.scores[name].kept.x[run, early, axis]
-        axes.plot(time[early], x, color=COLOURS[name], lw=1.0, label=LABELS[name])
-    spread = 0.5 * np.ptp(truth) + 1e-3
-    axes.set(ylabel=AXES[axis], ylim=(truth.min() - spread, truth.max() + spread))
-
-
-def _adaptation(axes: Any, comparison: Comparison, run: int, time: np.ndarray) -> None:
-    """d_k of the learned filter that is there."""
-    learned = [n for n in ("ndr-posterior", "ndr") if n in comparison.scores]
-    if not learned:
-        axes.set_axis_off()
-        return
-    kept = comparison.scores[learned[0]].kept
-    if kept.d is None:
-        return
-    early = time <= SHOWN_SECONDS
-    labels = [f"$d_{{q,{a}}}$" for a in AXES] + ["$d_{r,1}$", "$d_{r,2}$"]
-    mesh = axes.pcolormesh(
-        time[early], np.arange(len(labels)), kept.d[run, early].T, vmin=0.0, vmax=1.0, cmap="magma"
-    )
-    axes.set_yticks(np.arange(len(labels)), labels)
-    axes.set_title(f"d of {LABELS[learned[0]]} (bright: adapts)")
-    axes.invert_yaxis()
-    axes.grid(False)
-    axes.figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)

@@ -1,52 +1,40 @@
-"""Missions in closed loop: a table and a picture."""
+"""Missions in closed loop: a table and a figure."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.table import Table
 
 from sagewing.report.figures import new_figure
+from sagewing.report.numbers import MISSING
 from sagewing.report.style import COLOURS, LABELS
+from sagewing.report.table import ReportTable, Section, TableColumn
 from sagewing.studies.closed_loop import CORRIDOR, Flown
 
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
-HEAD = ("estimates of", "circle", "drift", "off path", f"within {CORRIDOR:g} m", "landed")
+TITLE = "Flying on estimates: error at the end of the blackout, farthest from the path"
+COLUMNS = (
+    TableColumn("estimates of", lambda row: LABELS[row["filter"]], left=True),
+    TableColumn("circle", lambda row: str(row["circle"] + 1)),
+    TableColumn("drift", lambda row: _metres(row["drift_m"])),
+    TableColumn("off path", lambda row: _metres(row["off_path_max_m"])),
+    TableColumn(f"within {CORRIDOR:g} m", lambda row: "yes" if row["stayed"] else "no"),
+    TableColumn("landed", lambda row: _landing(row["touchdown_m_s"], row["landed"])),
+)
 
 
-def cells_of(row: dict[str, Any]) -> list[str]:
-    """A mission's line in the table."""
-    speed = row["touchdown_m_s"]
-    return [
-        LABELS[row["filter"]],
-        str(row["circle"] + 1),
-        "–" if row["drift_m"] is None else f"{row['drift_m']:.2f} m",
-        f"{row['off_path_max_m']:.2f} m",
-        "yes" if row["stayed"] else "no",
-        "no" if speed is None else f"{'yes' if row['landed'] else 'crash'}, {speed:.2f} m/s",
-    ]
+def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
+    """A row for each mission."""
+    return ReportTable(COLUMNS, [Section(rows)], title=TITLE)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """For the terminal."""
-    out = Table(
-        title="Flying on estimates: error at the end of the blackout, farthest from the path",
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
-    )
-    for i, name in enumerate(HEAD):
-        out.add_column(name, justify="right" if i else "left", no_wrap=True)
-    for row in rows:
-        out.add_row(*cells_of(row))
-    return out
+def _metres(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.2f} m"
 
 
-def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """For a page."""
-    lines = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
-    return "\n".join(lines + [f"| {' | '.join(cells_of(row))} |" for row in rows]) + "\n"
+def _landing(speed: float | None, landed: bool) -> str:
+    return "no" if speed is None else f"{'yes' if landed else 'crash'}, {speed:.2f} m/s"
 
 
 def picture(missions: Sequence[Flown], path: Path) -> None:
@@ -56,10 +44,10 @@ def picture(missions: Sequence[Flown], path: Path) -> None:
         grid = figure.add_gridspec(3, 2, width_ratios=(1.0, 1.35))
         above = figure.add_subplot(grid[:, 0])
         height, off, apart = (figure.add_subplot(grid[i, 1]) for i in range(3))
-        told = {"color": "#000000", "lw": 3.0, "alpha": 0.25, "label": "path"}
-        above.plot(first.path[:, 0], first.path[:, 1], **told)
+        path_style = {"color": "#000000", "lw": 3.0, "alpha": 0.25, "label": "path"}
+        above.plot(first.path[:, 0], first.path[:, 1], **path_style)
         longest = max(missions, key=lambda flown: len(flown.t))
-        height.plot(longest.t, longest.path[:, 2], **told)
+        height.plot(longest.t, longest.path[:, 2], **path_style)
         for flown in missions:
             style = {"color": COLOURS[flown.name], "lw": 1.2}
             above.plot(

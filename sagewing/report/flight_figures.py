@@ -1,4 +1,4 @@
-"""The flight benchmark in pictures: tracking, errors over time, adaptation."""
+"""The flight benchmark in figures: tracking, errors over time, adaptation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +15,18 @@ from sagewing.report.style import COLOURS, LABELS, SCENARIOS
 from sagewing.studies.flight import Comparison
 from sagewing.train.flight import SHARED
 
-LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first that is there is shown in full
-# Of many filters, those that a picture with room for a few shows, the first that are there.
-TELLING = ("ekf", "ndr-shared", "ndr", "ndr-paper", "ekf-gated", "shkf999", "ekf-tuned", "shkf995")
+LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first of these that was run is shown in full
+# A figure with room for a few filters shows the first of these that were run.
+PREFERRED = (
+    "ekf",
+    "ndr-shared",
+    "ndr",
+    "ndr-paper",
+    "ekf-gated",
+    "shkf999",
+    "ekf-tuned",
+    "shkf995",
+)
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
 SMOOTHED_S = 0.1  # errors over time are means over so many seconds
 AXES = ("x", "y", "z")
@@ -50,7 +59,7 @@ def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
     seen = np.where(np.asarray(comparison.records.u)[record, :steps, :1] == POSE, seen, np.nan)
     truth = np.concatenate([position, angles], axis=1)
     panels = {"measured": seen}
-    for name in _telling(comparison, 4):
+    for name in _preferred(comparison, 4):
         x = comparison.estimates[name].x[record, :steps]
         panels[name] = np.concatenate([x[:, R], euler(x[:, Q])], axis=1)
     with new_figure(path, 11.0, 7.2) as figure:
@@ -66,9 +75,9 @@ def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
                 if name == "measured":
                     style = {"color": "#B5B5B5", "ls": "", "marker": ".", "ms": 1.6, "zorder": 0}
                 axis.plot(time, scale * column, label=LABELS.get(name, name), **style)
-            told = scale * (angle_near(truth[:, i], truth[:, i]) if turns else truth[:, i])
-            axis.plot(time, told, color=COLOURS["truth"], lw=3.0, alpha=0.3, label="truth")
-            low, high = np.nanmin(told), np.nanmax(told)
+            true_values = scale * (angle_near(truth[:, i], truth[:, i]) if turns else truth[:, i])
+            axis.plot(time, true_values, color=COLOURS["truth"], lw=3.0, alpha=0.3, label="truth")
+            low, high = np.nanmin(true_values), np.nanmax(true_values)
             margin = np.clip(0.4 * (high - low), *((10.0, 30.0) if turns else (0.5, 5.0)))
             axis.set_ylim(low - margin, high + margin)
             axis.set_ylabel(f"{ANGLES[i - 3]} [deg]" if turns else f"{AXES[i]} [m]")
@@ -96,7 +105,7 @@ def errors(comparisons: Sequence[Comparison], path: Path) -> None:
 
 
 def adaptation(comparison: Comparison, path: Path, record: int = 0) -> None:
-    """q_k, r_k and d_k of the learned filter in one record; no figure where there is none."""
+    """q_k, r_k and d_k of the learned filter in one record; no figure where none was run."""
     name = _learned(comparison)
     if name is None:
         return
@@ -157,7 +166,7 @@ def _from_above(axis: Any, comparison: Comparison, record: int) -> None:
     inside = comparison.window[record // comparison.seeds]
     if comparison.scenario != "baseline":
         axis.plot(*truth[inside, :2].T, color=SHADE["color"], lw=9.0, alpha=0.3, label="window")
-    for name in _telling(comparison, 3):
+    for name in _preferred(comparison, 3):
         x = comparison.estimates[name].x[record, :steps]
         faint = {"lw": 0.7, "alpha": 0.35} if name == "ekf" else {"lw": 1.3}
         axis.plot(x[:, 0], x[:, 1], color=COLOURS[name], **faint)
@@ -170,7 +179,7 @@ def _from_above(axis: Any, comparison: Comparison, record: int) -> None:
 
 
 def _errors(above: Any, below: Any, comparison: Comparison) -> None:
-    """Means over records, each on the clock of its window; only where all records have a row."""
+    """Means over records, from the start of each window; only steps that all records have."""
     starts = [window.start for window in comparison.window]
     first, last = -min(starts), min(n - k for n, k in zip(comparison.length, starts, strict=True))
     time = comparison.dt * (np.arange(first, last) + 1)
@@ -201,9 +210,11 @@ def _legend_below(figure: Any, axis: Any) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
 
-def _telling(comparison: Comparison, most: int) -> list[str]:
+def _preferred(comparison: Comparison, most: int) -> list[str]:
     there = list(comparison.estimates)
-    chosen = [name for name in TELLING if name in there] + [n for n in there if n not in TELLING]
+    chosen = [name for name in PREFERRED if name in there] + [
+        n for n in there if n not in PREFERRED
+    ]
     return sorted(chosen[:most], key=there.index)
 
 

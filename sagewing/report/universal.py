@@ -1,12 +1,10 @@
-"""The universal policy in tables."""
+"""The table of the universal policy, and its claims in sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich.box import SIMPLE
-from rich.table import Table
-
 from sagewing.report.style import label
+from sagewing.report.table import Cell, ReportTable, Section, TableColumn
 from sagewing.studies.universal import Drift, cells_of, checks, geometric, standing
 
 CASES = {
@@ -20,72 +18,68 @@ SYSTEMS = {"lorenz96": "Lorenz 96", "rossler": "Rössler"}  # those that have an
 TITLE = "Error over the oracle's, geometric mean over runs (1 is as good as knowing the noise)"
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """A line a cell, a column a filter, for the terminal."""
-    filters = _filters(rows)
-    out = Table(title=TITLE, box=SIMPLE, padding=(0, 1, 0, 0))
-    out.add_column("system")
-    out.add_column("noise")
-    for name in filters:
-        out.add_column(label(name), justify="right")
-    for cells in _lines(rows, bold=("[bold]", "[/]")):
-        out.add_row(*cells)
-    return out
+def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
+    """A row for each system and noise, a column for each filter, and their geometric means."""
+    filters = list(dict.fromkeys(row["filter"] for row in rows))
+    columns = [
+        TableColumn("system", lambda line: line[0], left=True, wrap="between words"),
+        TableColumn("noise", lambda line: line[1], left=True, wrap="between words"),
+        *(
+            TableColumn(label(name), _cell_at(i), wrap="between words")
+            for i, name in enumerate(filters, 2)
+        ),
+    ]
+    means = [geometric([row["ratio"] for row in rows if row["filter"] == n]) for n in filters]
+    last = ["all", "geometric mean", *(f"{mean:.3f}" for mean in means)]
+    return ReportTable(columns, [Section([*_lines(rows), last])], title=TITLE)
 
 
-def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """The same for a page."""
-    head = ["system", "noise", *(label(name) for name in _filters(rows))]
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(cells)} |" for cells in _lines(rows, bold=("**", "**"))]
-    return "\n".join(lines) + "\n"
+def _cell_at(place: int) -> Callable[[Sequence[Cell | str]], Cell | str]:
+    return lambda line: line[place]
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Cell | str]]:
+    """The system, the noise and a cell for each filter; the best of the untrained ones is bold."""
+    lines = []
+    for (system, case), found in cells_of(rows).items():
+        compared = {n: round(r["ratio"], 3) for n, r in found.items() if not n.startswith("ekf-")}
+        lowest = min(compared.values())
+        cells = [_cell(row, compared.get(name) == lowest) for name, row in found.items()]
+        size = next(iter(found.values()))
+        name = f"{SYSTEMS.get(system, system)} {size['n_x']}/{size['n_z']}"
+        lines.append([name, CASES.get(case, case), *cells])
+    return lines
+
+
+def _cell(row: dict[str, Any], best: bool) -> Cell:
+    note = ""
+    if "ratio_by_seed" in row:
+        note = f" ± {0.5 * (row['ratio_high'] - row['ratio_low']):.3f}"
+    if row["lost_pct"] >= 0.05:
+        note += f" ({row['lost_pct']:.1f}% lost)"
+    return Cell(f"{row['ratio']:.3f}", best, note)
 
 
 def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
-    """What was to be shown, and whether it was, in sentences."""
-    lines = [f"{_says(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
-    stands = standing(rows)
+    """Each claim, and whether it holds, in sentences."""
+    lines = [f"{_outcome(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
+    counts = standing(rows)
     lines.append(
-        f"Its figure is smaller than every untrained filter's in {stands.smallest} cells. Run by "
-        f"run, with a confidence of 95%, it is ahead of all of them in {stands.ahead}, behind one "
-        f"of them in {stands.behind}, and in {stands.level} neither can be told."
+        f"Its figure is smaller than every untrained filter's in {counts.smallest} cells. Run by "
+        f"run, with a confidence of 95%, it is ahead of all of them in {counts.ahead}, behind one "
+        f"of them in {counts.behind}, and in {counts.level} neither can be told."
     )
     if drift is not None:
         apart = drift.late / drift.early
         lines += [
-            f"{_says(drift.first_600 <= 1.3)}: Rössler (aligned), 600 steps, at most 1.3 times "
+            f"{_outcome(drift.first_600 <= 1.3)}: Rössler (aligned), 600 steps, at most 1.3 times "
             f"the oracle: {drift.first_600:.3f}",
-            f"{_says(max(apart, 1.0 / apart) <= 1.1)}: Rössler (aligned), {drift.runs} runs whose "
-            f"truth stays, steps 5,000 to 10,000 against 500 to 1,000, within 10%: "
+            f"{_outcome(max(apart, 1.0 / apart) <= 1.1)}: Rössler (aligned), {drift.runs} runs "
+            f"whose truth stays, steps 5,000 to 10,000 against 500 to 1,000, within 10%: "
             f"{drift.late:.3f} against {drift.early:.3f}",
         ]
     return lines
 
 
-def _says(holds: bool) -> str:
+def _outcome(holds: bool) -> str:
     return "holds" if holds else "MISSED"
-
-
-def _filters(rows: Sequence[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(row["filter"] for row in rows))
-
-
-def _lines(rows: Sequence[dict[str, Any]], bold: tuple[str, str]) -> list[list[str]]:
-    """The cells, then a line of geometric means; the best of the untrained filters is bold."""
-    lines = []
-    for (system, case), found in cells_of(rows).items():
-        contest = {n: round(r["ratio"], 3) for n, r in found.items() if not n.startswith("ekf-")}
-        best = {n for n, ratio in contest.items() if ratio == min(contest.values())}
-        cells = [_cell(row, *(bold if name in best else ("", ""))) for name, row in found.items()]
-        size = next(iter(found.values()))
-        about = f"{SYSTEMS.get(system, system)} {size['n_x']}/{size['n_z']}"
-        lines.append([about, CASES.get(case, case), *cells])
-    means = [geometric([r["ratio"] for r in rows if r["filter"] == n]) for n in _filters(rows)]
-    return [*lines, ["all", "geometric mean", *(f"{m:.3f}" for m in means)]]
-
-
-def _cell(row: dict[str, Any], before: str, after: str) -> str:
-    text = f"{before}{row['ratio']:.3f}{after}"
-    if "ratio_by_seed" in row:
-        text += f" ± {0.5 * (row['ratio_high'] - row['ratio_low']):.3f}"
-    return text if row["lost_pct"] < 0.05 else f"{text} ({row['lost_pct']:.1f}% lost)"

@@ -42,6 +42,19 @@ def measured(case: Case, backend: str, steps: int) -> Float[np.ndarray, "rounds 
     return _from_python(case, backend, steps)[None]
 
 
+def summary(us: Float[np.ndarray, "rounds steps"]) -> dict[str, Any]:
+    """The quietest round, which other programs disturbed least, and the quantiles of each."""
+    p99 = np.quantile(us, 0.99, axis=1)
+    quietest = us[np.argmin(p99)]
+    return {
+        "us_median": float(np.median(quietest)),
+        "us_p99": float(np.min(p99)),
+        "us_worst": float(np.max(quietest)),
+        "us_p99_of_rounds": p99.tolist(),
+        "us_median_of_rounds": np.median(us, axis=1).tolist(),
+    }
+
+
 def _from_python(case: Case, backend: Any, steps: int) -> np.ndarray:
     z = case.z.astype(np.float32)
     u = list(case.u.astype(np.float32)) if case.u.shape[1] else [None] * len(z)

@@ -1,4 +1,4 @@
-"""Attitudes as curves: angles that a reader can follow."""
+"""Attitudes as roll, pitch and yaw, for curves over time."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ def euler(q: Quaternions) -> Vectors:
 
 
 def angle_near(angle: Times, truth: Times) -> Times:
-    """Continuous beside the truth; where that goes round and round, within half a turn of zero."""
+    """Unwrapped to lie near the truth; where the truth makes a full turn, wrapped to ±π."""
     angle = truth + np.asarray(wrap_angle(jnp.asarray(angle - truth)))
     if np.ptp(truth) < 2.0 * np.pi:
         return angle
@@ -25,7 +25,7 @@ def angle_near(angle: Times, truth: Times) -> Times:
 
 
 def euler_std(angles: Vectors, std: Vectors) -> Vectors:
-    """Of roll, pitch and yaw, from a small rotation in the body whose axes are uncorrelated."""
+    """Standard deviations of roll, pitch and yaw, from those of a rotation in body axes."""
     (roll, pitch, _), (x, y, z) = angles.T, np.square(std).T
     with np.errstate(divide="ignore", invalid="ignore"):
         heading = (np.sin(roll) ** 2 * y + np.cos(roll) ** 2 * z) / np.cos(pitch) ** 2

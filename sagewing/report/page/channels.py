@@ -1,4 +1,4 @@
-"""What the channels of q, r and d are in the quadrotor's filters, and their units."""
+"""Names and units of the channels of q, r and d in the quadrotor's filters."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a page draws of a scene: a few thousand points a curve, whatever the record's length."""
+"""The curves of a page: a few thousand points each, whatever the length of the record."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +13,20 @@ from sagewing.report.page.angles import angle_near, euler, euler_std
 from sagewing.report.page.decimate import Buckets
 
 POINTS = 3600  # of a curve over time
-PATH_POINTS = 6000  # of a path in space: ten a second in ten minutes, so that a curve is one
+PATH_POINTS = 6000  # of a path in space: ten a second for ten minutes
 COLUMNS = 600  # of a heat map
 NIS_WINDOW_S = 1.0  # over which NIS is averaged
 
-# The arrays of a drawing: how many rows (None: as many as there are channels) and whose length.
-SHARED = {
+# The arrays of a drawing: the number of rows (None: one for each channel), and the array whose
+# length they share.
+SHARED_ARRAYS = {
     "t": (1, "t"),
     "heat/t": (1, "heat/t"),
     "path/t": (1, "path/t"),
     "nis/low": (1, "t"),
     "nis/high": (1, "t"),
 }
-OF_ONE = {
+TRACK_ARRAYS = {
     "position": (3, "t"),
     "angles": (3, "t"),
     "position_std": (3, "std"),
@@ -39,9 +40,10 @@ OF_ONE = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """Arrays by name, time last, and what is not a number: a plain JSON object.
+    """Arrays by name, with time as the last axis, and the rest as a JSON object.
 
-    Those of `SHARED`, and those of `OF_ONE` under `truth/`, `measured/`, and `i/` for filter i.
+    The names are those of `SHARED_ARRAYS`, and those of `TRACK_ARRAYS` under `truth/`, `measured/`,
+    and `i/` for filter i.
     """
 
     about: dict[str, Any]
@@ -65,7 +67,7 @@ def drawing_of(scene: Scene) -> Drawing:
         arrays["truth/path"] = scene.truth.position[path].T
     for i, track in enumerate(scene.tracks):
         made = _pose(str(i), track.pose, reference, curves)
-        made |= {f"{i}/{k}": v for k, v in _said(track, scene, curves, columns).items()}
+        made |= {f"{i}/{k}": v for k, v in _track_arrays(track, scene, curves, columns).items()}
         made[f"{i}/path"] = track.pose.position[path].T
         arrays |= made
     about = {
@@ -73,26 +75,26 @@ def drawing_of(scene: Scene) -> Drawing:
         "tracks": [track.name for track in scene.tracks],
         "outages": [list(outage) for outage in scene.outages],
         "nis_window_s": NIS_WINDOW_S,
-        "imu_measured": bool(np.any((scene.arrived > 0) & _unseen(scene.measured))),
+        "imu_measured": bool(np.any((scene.arrived > 0) & _without_pose(scene.measured))),
     }
-    return Drawing(about, {name: _plain(array) for name, array in arrays.items()})
+    return Drawing(about, {name: _single(array) for name, array in arrays.items()})
 
 
-def _unseen(pose: Pose) -> np.ndarray:
-    """Where no pose was measured; what arrived there is the IMU."""
+def _without_pose(pose: Pose) -> np.ndarray:
+    """The steps without a measured pose, in which the IMU is the measurement."""
     seen = np.concatenate([pose.position, pose.quaternion], axis=1)
     return np.isfinite(seen).sum(axis=1) == 0
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    """What a page can draw: short, and NaN for what is no number."""
+def _single(array: np.ndarray) -> np.ndarray:
+    """As float32, with NaN for every value that is not finite."""
     with np.errstate(over="ignore"):
         short = np.asarray(array, np.float32)
     return np.where(np.isfinite(short), short, np.float32(np.nan))
 
 
 def _reference(scene: Scene) -> Vectors:
-    """Angles that the others are drawn beside: the truth's, else those of the last filter."""
+    """The angles near which all others are unwrapped: the truth's, else the last filter's."""
     pose = scene.truth or (scene.tracks[-1].pose if scene.tracks else scene.measured)
     angles = euler(pose.quaternion)
     known = np.where(np.isfinite(angles), angles, 0.0)
@@ -108,8 +110,10 @@ def _pose(name: str, pose: Pose, reference: Vectors, curves: Buckets) -> dict[st
     }
 
 
-def _said(track: Track, scene: Scene, curves: Buckets, columns: Buckets) -> dict[str, np.ndarray]:
-    """What else a filter said, and how wrong it was."""
+def _track_arrays(
+    track: Track, scene: Scene, curves: Buckets, columns: Buckets
+) -> dict[str, np.ndarray]:
+    """Standard deviations, errors, NIS and noise of a filter."""
     made: dict[str, np.ndarray] = {}
     if track.position_std is not None:
         made["position_std"] = curves.largest(track.position_std).T
@@ -141,7 +145,7 @@ def _in_window(values: Times, scene: Scene) -> Times:
 
 
 def _nis_band(scene: Scene, curves: Buckets) -> dict[str, np.ndarray]:
-    """Where 95% of the means over a window lie, by degree of freedom, if a filter is consistent."""
+    """The 95% band of the mean NIS of a consistent filter, by degree of freedom."""
     freedom = _in_window(scene.arrived, scene)
     low, high = (chdtri(freedom, tail) / freedom for tail in (0.975, 0.025))
     return {name: curves.extremes(of[:, None])[:, 0] for name, of in (("low", low), ("high", high))}

@@ -13,12 +13,12 @@ import numpy as np
 from sagewing.logs.track import Scene
 from sagewing.report.page.channels import ATTENUATIONS, POSE, POSE_OR_IMU, STATES, Channel
 from sagewing.report.page.drawing import Drawing, drawing_of
-from sagewing.report.page.page import Picture, image, paragraph
-from sagewing.report.page.page_table import caption, html
+from sagewing.report.page.html import Picture, image, paragraph
+from sagewing.report.page.results_table import caption, html
 from sagewing.report.style import COLOURS, dark, label, light
 
-ASSETS = files("sagewing.report") / "assets"
-# In this order: a script uses only what those before it define, until all are there.
+ASSETS = files("sagewing.report.page") / "assets"
+# In this order: while loading, a script uses only what those before it define.
 SCRIPTS = ("data", "view", "scale", "theme", "panel", "lines", "heat", "space", "gestures", "page")
 CONSISTENCY = (
     "This record has no truth: in place of errors, the page shows consistency, that is, whether "
@@ -39,14 +39,14 @@ def page_of(
     lead: Sequence[str] = (),
     pictures: Sequence[Picture] = (),
 ) -> str:
-    """The page of what is to be drawn, with pictures between the table and the plots."""
+    """The page of a drawing, with pictures after the plots."""
     has_truth = "truth/position" in drawing.arrays
-    said = [*lead, *([] if has_truth else [CONSISTENCY])]
+    paragraphs = [*lead, *([] if has_truth else [CONSISTENCY])]
     given = list(rows)
     return Template(_asset("page.html")).substitute(
         title=escape(title),
         style=_asset("page.css"),
-        lead="\n".join(paragraph(text) for text in said),
+        lead="\n".join(paragraph(text) for text in paragraphs),
         table=html(given),
         caption="\n".join(paragraph(text, "small") for text in caption(given)),
         pictures="\n".join(image(picture) for picture in pictures),
@@ -59,7 +59,7 @@ def page_of(
 
 
 def embedded(value: dict[str, Any]) -> str:
-    """JSON for inside a script element, which no string can end or begin anew."""
+    """JSON for a script element; no string in it can end the element or begin another."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
@@ -68,7 +68,7 @@ def _asset(name: str) -> str:
 
 
 def _packed(drawing: Drawing) -> dict[str, Any]:
-    """What the scripts read: names, colours, units, and every array in base64."""
+    """The data of the scripts: names, colours, units, and every array in base64."""
     return {
         **drawing.about,
         "tracks": [
@@ -95,14 +95,14 @@ def _base64(array: np.ndarray) -> dict[str, Any]:
 
 
 def _heading(title: str, name: str) -> str:
-    """What a page says above its plots, if its title has not said it."""
+    """The heading of the plots; the record's name is left out if the title has it."""
     return "The record" if title.endswith(name) else f"One record: {name}"
 
 
 def _facts(drawing: Drawing) -> str:
     t, outages = drawing.arrays["t"], drawing.about["outages"]
-    said = f"{t[-1] - t[0]:.1f} s"
+    text = f"{t[-1] - t[0]:.1f} s"
     if outages:
         windows = ", ".join(f"{start:.2f}–{end:.2f} s" for start, end in outages)
-        said += f"; shaded: the pose is missing or worse than usual ({windows})"
-    return said + "."
+        text += f"; shaded: the pose is missing or worse than usual ({windows})"
+    return text + "."

@@ -1,13 +1,17 @@
-"""The page of a result: what `result.json` and `scene.npz` hold, and nothing else."""
+"""The page of a result, made from `result.json` and `scene.npz` alone."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sagewing.files import utf8, write_atomically
 from sagewing.report.page.drawing import Drawing
 from sagewing.report.page.flight_page import page_of
-from sagewing.report.page.page import Picture
+from sagewing.report.page.html import Picture
+from sagewing.report.page.scene_file import SCENE, write_scene
+from sagewing.results import BenchResult
 
+PAGE = "report.html"
 OVERVIEW = "overview.png"
 PNG = b"\x89PNG\r\n"
 LARGEST_PICTURE = 1 << 26  # bytes; it becomes a part of the page
@@ -18,7 +22,7 @@ TITLES = {
 
 
 def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Picture] = ()) -> str:
-    """The page; the same again whenever it is made from the same files."""
+    """The page; the same files give the same page."""
     command, settings = result["command"], result["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     if command in TITLES:
@@ -38,8 +42,17 @@ def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Pic
     )
 
 
+def write_page(
+    folder: Path, result: BenchResult, drawing: Drawing, pictures: Sequence[Picture] = ()
+) -> None:
+    """Write report.html, and the scene from which `sagewing report` makes the same page."""
+    write_scene(folder / SCENE, drawing)
+    page = result_page(result.content(), drawing, pictures)
+    write_atomically(folder / PAGE, utf8(page))
+
+
 def overview_in(folder: Path) -> list[Picture]:
-    """The picture of all scenarios, where a benchmark left one."""
+    """The picture of all scenarios, if a benchmark wrote one."""
     path = folder / OVERVIEW
     if not path.is_file() or path.stat().st_size > LARGEST_PICTURE:
         return []
@@ -54,12 +67,12 @@ def overview_in(folder: Path) -> list[Picture]:
 
 
 def _text(settings: dict[str, Any], key: str) -> str:
-    """A setting, of a file that anyone may have written, if it is text."""
-    return said if isinstance(said := settings.get(key), str) else ""
+    """A setting if it is text: anyone may have written the file."""
+    return value if isinstance(value := settings.get(key), str) else ""
 
 
 def _lead(result: dict[str, Any]) -> list[str]:
-    """What was flown, in a sentence or two."""
+    """Which flights and noise the rows are about."""
     settings = result["settings"]
     flights = len({row.get("flight") for row in result["rows"]})
     kind = "simulated QDrone flights along circles" if settings.get("data") == "sim" else "flights"

@@ -1,4 +1,4 @@
-"""`scene.npz`: what a page draws of a record, to make the page again. No pickle."""
+"""`scene.npz`: the drawing of a record, from which its page can be made again. No pickle."""
 
 import io
 import json
@@ -12,7 +12,7 @@ import numpy as np
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.logs.readers.npz_archive import load_arrays
-from sagewing.report.page.drawing import OF_ONE, SHARED, Drawing
+from sagewing.report.page.drawing import SHARED_ARRAYS, TRACK_ARRAYS, Drawing
 
 SCENE = "scene.npz"
 ABOUT = "about"
@@ -42,7 +42,7 @@ def read_scene(path: Path) -> Drawing:
 
 
 def _about(packed: np.ndarray | None, path: Path) -> dict[str, Any]:
-    """What is not a number, each thing of the type that the page needs."""
+    """The JSON object, with every value of the type that the page needs."""
     try:
         about = json.loads(b"" if packed is None else packed.tobytes())
         return {
@@ -67,8 +67,11 @@ def _finite(value: Any) -> float:
 
 def _check(arrays: Mapping[str, np.ndarray], tracks: int, path: Path) -> None:
     who = ["truth", "measured", *map(str, range(tracks))]
-    known = {**SHARED, **{f"{w}/{name}": shape for w in who for name, shape in OF_ONE.items()}}
-    needed = {*SHARED, "measured/position", "measured/angles"}
+    known = {
+        **SHARED_ARRAYS,
+        **{f"{w}/{name}": shape for w in who for name, shape in TRACK_ARRAYS.items()},
+    }
+    needed = {*SHARED_ARRAYS, "measured/position", "measured/angles"}
     needed |= {f"{i}/{name}" for i in range(tracks) for name in ("position", "angles", "path")}
     for name in sorted(needed - arrays.keys()):
         raise InputError(f"{path} lacks the array {name!r}; write the result again.")

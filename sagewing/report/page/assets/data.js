@@ -1,4 +1,4 @@
-// The record, as the page brings it: JSON with arrays of float32 inside, base64.
+// The record as embedded in the page: JSON, with arrays of float32 in base64.
 
 function decoded(text) {
   const raw = atob(text);
@@ -7,7 +7,7 @@ function decoded(text) {
   return new Float32Array(bytes.buffer);
 }
 
-// A curve, or the curves of a row each.
+// A curve, or one curve for each row.
 function shaped(packed) {
   const all = decoded(packed.data);
   if (packed.shape.length === 1) return all;
@@ -24,7 +24,7 @@ delete scene.arrays; // the text is large
 const array = (name) => arrays[name] ?? null;
 const part = (name, i) => array(name)?.[i] ?? null;
 
-// Whether a curve has most of its numbers; a truth may be the pose that was hidden, and no more.
+// Whether a curve has most of its values: a truth may cover no more than the hidden pose.
 function mostly(values, first = 0, last = values.length) {
   let known = 0;
   for (let i = first; i < last; i++) known += Number.isFinite(values[i]) ? 1 : 0;
@@ -48,7 +48,7 @@ function nearest(times, t) {
   return after > 0 && t - times[after - 1] < times[after] - t ? after - 1 : after;
 }
 
-// A standard deviation is kept once for the two points of a curve where rows were put together.
+// Where rows are decimated, two points of a curve share one standard deviation.
 function stdAt(std, i, points) {
   return std[Math.min(std.length - 1, Math.floor((i * std.length) / points))];
 }

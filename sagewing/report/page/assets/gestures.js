@@ -63,7 +63,7 @@ function listen(panel) {
 
   canvas.addEventListener("pointerup", end);
   canvas.addEventListener("pointercancel", end);
-  // A finger that is lifted leaves its values to be read.
+  // After the finger is lifted, the values stay shown.
   canvas.addEventListener("pointerleave", (event) => {
     if (!drag && event.pointerType !== "touch") point(null);
   });

@@ -1,8 +1,8 @@
-// Variances and attenuations of one filter: a row a channel, colour for the logarithm.
+// Variances and attenuations of one filter: a row for each channel, the logarithm as colour.
 
 const HEAT_MARGIN = { left: 118, right: 62, top: 6, bottom: 20 };
 const ROW = 13; // pixels
-const DECADES = 8; // below the greatest that a colour scale reaches down
+const DECADES = 8; // between the largest value and the lower end of the colour scale
 
 class HeatPanel extends TimePanel {
   // field: "q", "r" or "d"; channels: [{ name, unit }], one a row
@@ -73,12 +73,12 @@ class HeatPanel extends TimePanel {
     }
     if (!(low <= high)) return [0.1, 1];
     low = Math.max(low, high / 10 ** DECADES);
-    // A scale of less than a factor of ten would show noise as a storm.
+    // A scale of less than a factor of ten would exaggerate noise.
     const missing = Math.sqrt(Math.max(1, (10 * low) / high));
     return [low / missing, high * missing];
   }
 
-  // A pixel a column and channel; what is missing is transparent.
+  // One pixel for each column and channel; missing values are transparent.
   image() {
     const [rows, columns] = [this.noise.length, this.noise[0].length];
     const canvas = document.createElement("canvas");
@@ -97,7 +97,7 @@ class HeatPanel extends TimePanel {
     return canvas;
   }
 
-  // Shading would change the colours: lines say where an outage begins and ends.
+  // Shading would change the colours: lines mark where an outage begins and ends.
   outageEdges(context, colours) {
     this.inside(context, () => {
       context.strokeStyle = colours.paper;

@@ -1,11 +1,11 @@
 // Curves over time with their 3-sigma bands, measurements as dots.
 
 const SIGMAS = 3;
-const HALF_TURN = 180; // degrees: a longer step is an angle that went round, not a motion
+const HALF_TURN = 180; // degrees: a longer step is a wrapped angle, not a motion
 
 class LinePanel extends TimePanel {
   // curves: [{ key, values, std }]; dots: values; band: { low, high }; log: a logarithmic axis;
-  // least: the smallest range worth showing; angle: the curves go round; goal: a line to be at.
+  // least: the smallest range shown; angle: the curves wrap; goal: the value of a horizontal line.
   constructor(parent, options) {
     super(parent, options);
     this.options = options;
@@ -37,7 +37,7 @@ class LinePanel extends TimePanel {
     });
   }
 
-  // The truth, or else most of what the filters say, decides: one that is lost may leave the plot.
+  // The range holds the truth, else most of the estimates: a diverged filter may leave the plot.
   range() {
     const truth = this.options.curves.find((curve) => curve.key === "truth");
     const whole = truth && mostly(truth.values, ...this.rows);
@@ -87,7 +87,7 @@ class LinePanel extends TimePanel {
     }
   }
 
-  // A logarithmic axis is recognised by its crowding lines.
+  // A logarithmic axis is recognised by its minor grid lines.
   minorLines(context, low, high) {
     context.globalAlpha = 0.6;
     for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
@@ -186,7 +186,7 @@ class LinePanel extends TimePanel {
 
 const nameOf = (key) => (key === "truth" ? "truth" : scene.tracks[key].label);
 
-// Many bands over each other say nothing: one at a time, unless all are asked for.
+// Many overlapping bands are unreadable: one at a time, unless all are chosen.
 function banded({ key, std }) {
   if (!std || view.bands === "none") return false;
   return view.bands === "all" || key === (lit() ?? view.followed);
@@ -197,7 +197,7 @@ function joined(a, b) {
   return a && b ? [Math.min(a[0], b[0]), Math.max(a[1], b[1])] : a || b;
 }
 
-// The least and the greatest of curves between two rows, with the bands that are drawn.
+// The smallest and the largest value of curves between two rows, with the bands that are drawn.
 function extent(curves, [first, last]) {
   let low = Infinity;
   let high = -Infinity;

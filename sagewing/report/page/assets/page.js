@@ -1,4 +1,4 @@
-// The page: which plots there are, the legend, the buttons, and paper.
+// The page: its plots, the legend, the buttons, and printing.
 
 const AXES = ["x", "y", "z"];
 const TURNS = ["roll", "pitch", "yaw"];
@@ -53,7 +53,7 @@ function nisPanel(parent, height) {
   });
 }
 
-// With a truth the errors stand beside the paths, without one the consistency does.
+// Beside the paths: the errors if there is a truth, else the consistency.
 function firstPanels(parent) {
   const side = element("div", { class: "stack" });
   new SpacePanel(parent, (width) => (hasTruth && !narrow() && width > 400 ? 456 : Math.min(width, 300)));
@@ -109,7 +109,7 @@ function legend(parent) {
   drawers.push({ whole: update, cursor: () => {} });
 }
 
-// The one that adapts most is the one to look at first: the last with a d.
+// Followed at first: the last filter with a d.
 function follow(parent) {
   const tracks = [...scene.tracks.keys()];
   view.followed = tracks.findLast((i) => array(`${i}/d`)) ?? tracks.at(-1) ?? null;
@@ -152,7 +152,7 @@ function tools(parent) {
   drawers.push({ whole: update, cursor: update });
 }
 
-// Paper is light and has no pointer. Both events come before the layout for paper does.
+// A printout is light and has no pointer. Both events come before the layout for print.
 function printing(on) {
   root.classList.toggle("printing", on);
   drawNow();
@@ -165,7 +165,7 @@ firstPanels(place("first"));
 posePanels(place("pose"));
 if (hasTruth) nisPanel(place("rest"), 170);
 heatPanels(place("heat"));
-// Also when a scroll bar appears, of which the window says nothing.
+// Also when a scroll bar appears, for which the window sends no event.
 new ResizeObserver(() => redraw("whole")).observe(place("bar"));
 for (const kind of ["scroll", "resize"]) {
   window.addEventListener(kind, () => redraw("cursor"), { passive: true });

@@ -1,4 +1,4 @@
-// A plot over time: its frame, its clock, and the crosshair that all plots share.
+// A plot over time: its frame, its time axis, and the crosshair that all plots share.
 
 const MARGIN = { left: 46, right: 10, top: 6, bottom: 20 };
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
@@ -7,7 +7,7 @@ const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', 
 function prepared(canvas, width, height) {
   const ratio = onPaper() ? 3 : Math.min(window.devicePixelRatio || 1, 3);
   const [wide, tall] = [Math.round(width * ratio), Math.round(height * ratio)];
-  // To set the size, even to what it is, allocates anew.
+  // Setting the size allocates new memory, even if it is the same.
   if (canvas.width !== wide) canvas.width = wide;
   if (canvas.height !== tall) canvas.height = tall;
   const context = canvas.getContext("2d");

@@ -1,4 +1,4 @@
-// Numbers as places on the screen, as ticks, and as text.
+// Numbers as positions on the screen, as ticks, and as text.
 
 function linear(low, high, start, end) {
   return (value) => start + ((value - low) / (high - low)) * (end - start);
@@ -60,7 +60,7 @@ function logText(value) {
   return exact ? power(exponent) : "";
 }
 
-// Between which the middle of many numbers lies: `share` of them below the first and above the last.
+// Two quantiles: `share` of the numbers lie below the first, and above the second.
 function quantiles(values, share) {
   const sorted = Float32Array.from(values).sort();
   const at = (p) => sorted[Math.round(p * (sorted.length - 1))];

@@ -7,11 +7,11 @@ const VIEWS = {
   reset: HOME,
 };
 const pathClock = array("path/t");
-const BEYOND = 0.2; // of the box, that a path may leave it by
+const BEYOND = 0.2; // of the box: how far outside it a path is drawn
 
 const wholeTruth = () => array("truth/path") !== null && mostly(part("truth/path", 0));
 
-// What the view must hold: where the truth is, or most of what the filters say.
+// The box that the view holds: the truth, else most of the estimates.
 function bounds() {
   const along = (keys, axis, share) =>
     quantiles(keys.flatMap((key) => [...(part(`${key}/path`, axis) ?? [])].filter(Number.isFinite)), share);
@@ -109,7 +109,7 @@ class SpacePanel {
   floor(context, colours, project) {
     const [[x0, x1], [y0, y1], [z0]] = this.bounds;
     const { azimuth } = this.camera;
-    const edgeX = Math.cos(azimuth) > 0 ? x1 : x0; // the edges in front carry the numbers
+    const edgeX = Math.cos(azimuth) > 0 ? x1 : x0; // the numbers are at the front edges
     const edgeY = Math.sin(azimuth) > 0 ? y1 : y0;
     const step = (values) => (values.length > 1 ? values[1] - values[0] : 1);
     const along = (name, values, from, to, label) => {
@@ -159,7 +159,7 @@ class SpacePanel {
     context.fillText("z", px - 7, py - 12);
   }
 
-  // Where the vehicle was over the ground: without it, a path in space has no depth.
+  // The path projected on the ground, which shows the depth.
   shadow(context, colours, project, [xs, ys]) {
     const ground = new Float32Array(xs.length).fill(this.bounds[2][0]);
     this.path(context, project, [xs, ys, ground], { colour: colours.muted, width: 2, alpha: 0.18 });

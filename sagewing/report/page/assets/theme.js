@@ -1,4 +1,4 @@
-// Colours, which the style sheet decides: light, dark, or for paper.
+// Colours from the style sheet: light, dark, or for print.
 
 const root = document.documentElement;
 const onPaper = () => root.classList.contains("printing");
@@ -31,7 +31,7 @@ function mixed(colour, paper, share) {
   return `rgb(${parts.join(" ")})`;
 }
 
-// Viridis, which is even to the eye and to the colour-blind (matplotlib; CC0).
+// Viridis, perceptually uniform also for colour-blind readers (matplotlib; CC0).
 const VIRIDIS = [
   [68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140],
   [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37],

@@ -1,4 +1,4 @@
-// What the reader looks at, the same for all plots. Whoever changes it calls one of these.
+// The state of the view, shared by all plots, and the functions that change it.
 
 const clock = array("t");
 const view = {
@@ -20,7 +20,7 @@ const SHORTEST = 1e-3; // of the whole record, that a zoom may show
 const drawers = [];
 
 let waiting = null;
-// Many events in one frame draw once.
+// Several events in one frame draw once.
 function redraw(what) {
   if (waiting === null) requestAnimationFrame(drawNow);
   if (waiting !== "whole") waiting = what;
@@ -83,7 +83,7 @@ function toggle(key) {
   redraw("whole");
 }
 
-// The truth stays: alone means without the other filters. Once more brings them back.
+// The truth stays shown: alone means without the other filters. A second time shows them again.
 function showAlone(key) {
   const alone = visibleTracks().every((i) => i === key);
   for (const i of scene.tracks.keys()) {
@@ -98,7 +98,7 @@ function light(key) {
   redraw("whole");
 }
 
-// A filter that is switched off under the pointer lets the others shine.
+// A filter that is hidden while the pointer is on its name no longer fades the others.
 const lit = () => (view.hidden.has(view.lit) ? null : view.lit);
 
 function pathLength([xs, ys, zs]) {
@@ -109,22 +109,22 @@ function pathLength([xs, ys, zs]) {
   return sum;
 }
 
-// The restless are drawn first: they would hide the others. Before them, what is no filter of ours.
-const restless = scene.tracks.map((_, i) => pathLength(array(`${i}/path`)));
+// Noisy paths are drawn first, since they would hide the others; before them, references.
+const pathLengths = scene.tracks.map((_, i) => pathLength(array(`${i}/path`)));
 const ours = (i) => array(`${i}/nis`) !== null;
 const drawOrder = [...scene.tracks.keys()].sort(
-  (a, b) => ours(a) - ours(b) || restless[b] - restless[a],
+  (a, b) => ours(a) - ours(b) || pathLengths[b] - pathLengths[a],
 );
-const RESTLESS = 2; // so many times as long as the calmest path: drawn paler
-// How much of its colour a curve has, the rest being paper.
+const NOISY = 2; // times the length of the shortest path: a longer one is drawn paler
+// The opacity of a curve.
 function strength(key) {
   if (key === "truth" || lit() === key) return 1;
   if (lit() !== null) return 0.15;
-  return restless[key] > RESTLESS * Math.min(...restless) ? 0.65 : 1;
+  return pathLengths[key] > NOISY * Math.min(...pathLengths) ? 0.65 : 1;
 }
 
 function visibleTracks() {
   const shown = drawOrder.filter((i) => !view.hidden.has(i));
-  const looked = lit() ?? view.followed; // a stable sort: the one that is looked at comes last
-  return shown.sort((a, b) => (a === looked) - (b === looked));
+  const followed = lit() ?? view.followed; // a stable sort: the followed filter comes last
+  return shown.sort((a, b) => (a === followed) - (b === followed));
 }

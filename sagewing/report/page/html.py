@@ -1,4 +1,4 @@
-"""Pieces of an HTML page: paragraphs, and pictures inside it."""
+"""Parts of an HTML page: paragraphs and embedded pictures."""
 
 import base64
 import html
@@ -15,7 +15,7 @@ class Picture(NamedTuple):
 
 
 def image(picture: Picture) -> str:
-    """The picture under its heading, in the page itself."""
+    """The picture under its heading, embedded in the page."""
     data = base64.b64encode(picture.path.read_bytes()).decode()
     heading = html.escape(picture.heading)
     return "\n".join(
