@@ -31,7 +31,7 @@ unit-second:
 # Mutated files, random programs and troubled records, as many as one likes: some hours by default.
 FUZZ_EXAMPLES ?= 10000
 fuzz: .venv/installed
-	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -m fuzz -rP
+	XLA_FLAGS= FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -m fuzz -rP
 
 # The site of docs/, into out/site; a warning is an error.
 docs: .venv/installed

@@ -236,7 +236,7 @@ def both(system, name, dtype, folder, steps):
 
 
 @pytest.mark.parametrize(("system", "name"), CASES)
-def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
+def test_C_is_JAX_in_64_bits(system, name, folder):
     made, expected, state = both(system, name, np.float64, folder, T)
     for field in ("x", "P", "q", "r", "d", "nis", "loglik"):
         close = dict(rtol=1e-9, atol=1e-9, err_msg=field)
@@ -257,7 +257,7 @@ def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
         ("quadrotor", "gated"),
     ],
 )
-def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
+def test_C_is_JAX_in_32_bits(system, name, folder):
     made, expected, _ = both(system, name, np.float32, folder, 60)
     for field in ("x", "P", "q", "r"):
         close = dict(rtol=1e-4, atol=1e-4, err_msg=field)
@@ -277,7 +277,7 @@ def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
         ("radar", "ndr", np.float32),
     ],
 )
-def test_many_records_at_once_are_one_by_one(system, name, dtype, folder, hardly_optimised):
+def test_many_records_at_once_are_one_by_one(system, name, dtype, folder):
     z, u = record(system)
     steps = T if dtype == np.float64 else 60
     z = np.stack([z[:steps], np.roll(z[:steps], 7, axis=0), 0.9 * z[:steps]])

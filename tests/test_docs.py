@@ -12,7 +12,7 @@ import sagewing as sw
 from sagewing.cli.commands import GROUPS
 from sagewing.logs.readers.npz import read_flight
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised", "as_a_user_runs_it")
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 RUNS = "<!-- runs -->"
 COMMANDS = DOCS / "commands.md"

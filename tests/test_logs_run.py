@@ -38,7 +38,6 @@ from sagewing.logs.tum import tum
 from sagewing.report.own import caption
 from sagewing.report.page import page_table
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
 FILTERS = ("ekf", "ndr")
 TOLD = {"position_std": (0.02,) * 3, "attitude_std": 0.005}
 
