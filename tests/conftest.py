@@ -44,3 +44,11 @@ def as_a_user_runs_it():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def unchecked_shapes():
+    """For a file that generates C: the shape checker would make the generator five times slower."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
