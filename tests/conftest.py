@@ -1,8 +1,27 @@
 """What several test files need."""
 
+import os
+import tempfile
+
 import jax
 import jaxtyping
 import pytest
+
+# The suite compiles thousands of programs that run for milliseconds. XLA is told to compile them
+# quickly: without its optimisations, and with the emitters that generate less code. A program that
+# several tests need is compiled once. Processes that a test starts do the same. XLA_FLAGS of one's
+# own, be it empty, are kept: with them the suite runs on the default emitters.
+PROGRAMS = tempfile.TemporaryDirectory(prefix="sagewing-programs-")
+SETTINGS = {
+    "jax_compilation_cache_dir": PROGRAMS.name,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+    "jax_disable_most_optimizations": True,
+}
+for name, value in SETTINGS.items():
+    jax.config.update(name, value)
+    os.environ[name.upper()] = str(value)
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -13,15 +32,7 @@ def forget_compilations():
 
 
 @pytest.fixture(scope="module")
-def hardly_optimised():
-    """For programs that run for milliseconds and would be optimised for seconds each."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture(scope="module")
-def float64(hardly_optimised):
+def float64():
     """In 64 bits."""
     with jax.enable_x64(True):
         yield
@@ -30,6 +41,14 @@ def float64(hardly_optimised):
 @pytest.fixture
 def as_a_user_runs_it():
     """Without the suite's shape checker, which would speak before the package does."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def unchecked_shapes():
+    """For a file that generates C: the shape checker would make the generator five times slower."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

@@ -6,6 +6,8 @@ import pytest
 
 import sagewing as sw
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 X0, P0 = np.array([-8.0, -6.0, 25.0]), 0.1 * np.eye(3)
 RNG = np.random.default_rng(5)
 B, T = 5, 40

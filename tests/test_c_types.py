@@ -168,7 +168,7 @@ class Zeros(sw.Model):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_models_own_zeros_give_in_C_what_they_give_in_JAX(dtype, tmp_path, hardly_optimised):
+def test_a_models_own_zeros_give_in_C_what_they_give_in_JAX(dtype, tmp_path):
     good = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     u = np.tile(good, (9, 1))
     u[1, 0] = u[2, 1] = u[4, 3] = u[6, 5] = 0.0
@@ -196,7 +196,7 @@ def test_a_product_with_zero_is_left_out_of_a_model_where_it_cannot_be_NaN():
         assert graph.apply("mul", zero, other) is not zero
 
 
-def test_whole_numbers_of_64_bits_are_those_of_JAX(tmp_path, hardly_optimised):
+def test_whole_numbers_of_64_bits_are_those_of_JAX(tmp_path):
     def move(x):
         large = (1e9 * x).astype(int) * 7
         return x + 1e-12 * (large // 3) + 1e-9 * (large % 1000) + 0.1 * jnp.argmax(x)

@@ -26,8 +26,6 @@ from sagewing.studies.chaos import FILTERS, build
 from sagewing.train import Progress, Trained, flight
 from sagewing.train.flight import FlightTraining
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
-
 # DESIGN's contract for a row of the chaos benchmark
 ROW = {
     "filter",

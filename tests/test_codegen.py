@@ -1,8 +1,9 @@
 """The generated C gives the numbers of JAX, for our models and for ones it has never seen."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from sagewing.runtime.cache import FLAGS
 from sagewing.runtime.compiled import CompiledFilter, Record
 from sagewing.runtime.run import run_compiled
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 # Correctness does not need the optimiser's minutes.
 QUICK = tuple("-O0" if flag == "-O3" else flag for flag in FLAGS)
 T = 100
@@ -141,6 +143,7 @@ SYSTEMS = {
 }
 
 
+@cache
 def record(system):
     """Measurements with gaps and outliers, and inputs with switches of the mode."""
     model, x0, spread, _, R0 = SYSTEMS[system]
@@ -204,17 +207,18 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def as_a_user_runs_it():
-    """The suite's type checker would make the generator five times slower."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("compiled")
+
+
+@cache
+def in_c(system, name, dtype, folder, flags=QUICK, many=False):
+    """A filter in C; several tests share it."""
+    _, u = record(system)
+    n_u = 0 if u is None else u.shape[1]
+    with jax.enable_x64(dtype == np.float64):
+        return CompiledFilter(build(system, name), n_u, dtype, folder, flags, many=many)
 
 
 def both(system, name, dtype, folder, steps):
@@ -226,7 +230,7 @@ def both(system, name, dtype, folder, steps):
     with jax.enable_x64(dtype == np.float64):
         filt = build(system, name)
         expected = sw.run(filt, x0, P0, z, u)
-        compiled = CompiledFilter(filt, 0 if u is None else u.shape[1], dtype, folder, QUICK)
+        compiled = in_c(system, name, dtype, folder)
         made = Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0)))
         said = []
         for k in range(len(z)):
@@ -236,7 +240,7 @@ def both(system, name, dtype, folder, steps):
 
 
 @pytest.mark.parametrize(("system", "name"), CASES)
-def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
+def test_C_is_JAX_in_64_bits(system, name, folder):
     made, expected, state = both(system, name, np.float64, folder, T)
     for field in ("x", "P", "q", "r", "d", "nis", "loglik"):
         close = dict(rtol=1e-9, atol=1e-9, err_msg=field)
@@ -257,7 +261,7 @@ def test_C_is_JAX_in_64_bits(system, name, folder, hardly_optimised):
         ("quadrotor", "gated"),
     ],
 )
-def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
+def test_C_is_JAX_in_32_bits(system, name, folder):
     made, expected, _ = both(system, name, np.float32, folder, 60)
     for field in ("x", "P", "q", "r"):
         close = dict(rtol=1e-4, atol=1e-4, err_msg=field)
@@ -277,7 +281,7 @@ def test_C_is_JAX_in_32_bits(system, name, folder, hardly_optimised):
         ("radar", "ndr", np.float32),
     ],
 )
-def test_many_records_at_once_are_one_by_one(system, name, dtype, folder, hardly_optimised):
+def test_many_records_at_once_are_one_by_one(system, name, dtype, folder):
     z, u = record(system)
     steps = T if dtype == np.float64 else 60
     z = np.stack([z[:steps], np.roll(z[:steps], 7, axis=0), 0.9 * z[:steps]])
@@ -286,9 +290,8 @@ def test_many_records_at_once_are_one_by_one(system, name, dtype, folder, hardly
         filt = build(system, name)
         given = checks.record(filt.n_z, z, None if u is None else u[:steps], 0.01, None)
         start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
-        n_u = 0 if u is None else u.shape[1]
         single, many = (
-            run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, many=m), start, given)
+            run_compiled(in_c(system, name, dtype, folder, many=m), start, given)
             for m in (False, True)
         )
     close = dict(rtol=1e-9, atol=1e-9) if dtype == np.float64 else dict(rtol=1e-4, atol=1e-4)
@@ -300,7 +303,7 @@ def test_predict_only_is_a_step_without_measurement(folder):
     filt = build("quadrotor", "gated")
     _, u = record("quadrotor")
     x0, P0 = np.eye(N_X)[6], 0.1 * np.eye(N_X)
-    compiled = CompiledFilter(filt, u.shape[1], np.float32, folder, QUICK)
+    compiled = in_c("quadrotor", "gated", np.float32, folder)
     ffi = compiled.ffi
     made, other = (Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2))
     for k in range(30):
@@ -318,8 +321,7 @@ def test_optimised_code_gives_the_same_numbers(folder):
     x0 = np.asarray(SYSTEMS["radar"][1])
     start = filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(5)))
     plain, fast = (
-        Record(CompiledFilter(filt, 0, np.float32, folder, flags), start)
-        for flags in (QUICK, FLAGS)
+        Record(in_c("radar", "ndr", np.float32, folder, flags), start) for flags in (QUICK, FLAGS)
     )
     for row in z[:60]:
         np.testing.assert_allclose(
@@ -332,9 +334,8 @@ def test_P_is_symmetric_to_the_last_bit(system, name, folder):
     filt = build(system, name)
     z, u = record(system)
     x0 = np.asarray(SYSTEMS[system][1])
-    n_u = 0 if u is None else u.shape[1]
     made = Record(
-        CompiledFilter(filt, n_u, np.float32, folder, FLAGS),
+        in_c(system, name, np.float32, folder, FLAGS),
         filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(len(x0)))),
     )
     for k, row in enumerate(z):

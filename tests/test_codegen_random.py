@@ -103,7 +103,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_random_programs_give_the_numbers_of_JAX(dtype, folder, hardly_optimised):
+def test_random_programs_give_the_numbers_of_JAX(dtype, folder):
     made = programs(SEED, dtype)
     for first in range(0, EXAMPLES, TOGETHER):
         some = list(islice(made, min(TOGETHER, EXAMPLES - first)))
@@ -147,7 +147,7 @@ class Moves(NamedTuple):
         return [np.where(a == 0, 1, -a) if a.dtype != bool else ~a for a in self.wanted]
 
 
-def test_another_number_is_found(hardly_optimised):
+def test_another_number_is_found():
     """The suite fails where it should."""
     program = next(programs(SEED))
     given = values(0, RUNS, program)

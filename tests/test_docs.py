@@ -14,7 +14,7 @@ from sagewing.logs.flight import Pose
 from sagewing.logs.readers.npz import read_flight
 from sagewing.logs.track import Scene, Track
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised", "as_a_user_runs_it")
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 RUNS = "<!-- runs -->"
 COMMANDS = DOCS / "commands.md"

@@ -32,6 +32,7 @@ class Pendulum(sw.Model):
 
 number = 3
 """
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 
 

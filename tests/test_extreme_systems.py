@@ -6,6 +6,8 @@ import pytest
 
 import sagewing as sw
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 BACKENDS = ("jax", "c")
 FILTERS = {
     "ekf": sw.EKF,

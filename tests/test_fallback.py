@@ -23,8 +23,6 @@ from sagewing.runtime import compiling as compiling_module
 from sagewing.runtime import online as online_module
 from sagewing.runtime.xla_cache import Programs
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
-
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):

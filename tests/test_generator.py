@@ -15,6 +15,8 @@ from sagewing.codegen.storage import shared
 from sagewing.runtime.cache import FLAGS
 from sagewing.runtime.compiling import RESCUE, compiled
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 BEYOND = (-1e30, 1e30, 100.0)  # the range of exp
 
 

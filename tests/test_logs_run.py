@@ -36,7 +36,6 @@ from sagewing.logs.tum import tum
 from sagewing.report.log import caption, clocks_and_noise, refusals
 from sagewing.report.page import results_table
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
 FILTERS = ("ekf", "ndr")
 TOLD = {"position_std": (0.02,) * 3, "attitude_std": 0.005}
 

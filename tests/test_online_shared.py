@@ -18,7 +18,6 @@ import pytest
 import sagewing as sw
 from sagewing.filters.run import _program, _programs
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
 BACKENDS = ["c", "jax"]
 
 

@@ -14,8 +14,6 @@ from sagewing.problems.flight.own_logs import are_logs, own_flights
 from sagewing.train import Progress, Trained, flight
 from sagewing.train.flight import Q0, R0
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
-
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):

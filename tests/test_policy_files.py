@@ -23,7 +23,7 @@ from sagewing import files
 from sagewing.policy import storage
 from sagewing.policy.network import Network
 
-pytestmark = pytest.mark.usefixtures("as_a_user_runs_it", "hardly_optimised")
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 @pytest.fixture(scope="module")

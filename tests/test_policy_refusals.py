@@ -29,7 +29,7 @@ from safetensors.numpy import load, save
 import sagewing as sw
 from sagewing.policy import storage
 
-pytestmark = pytest.mark.usefixtures("as_a_user_runs_it", "hardly_optimised")
+pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ from troubles import (
 import sagewing as sw
 from sagewing.filters.recovery import SETTLING
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 OUTPUTS = ("x", "P", "q", "r", "d", "nis", "loglik", "restarts")
 PAIRS = [(system, name) for system in (*SYSTEMS, *FLIGHTS) for name in filters(system)]
 EVERY = [(*pair, backend) for pair in PAIRS for backend in ("jax", "c")]

@@ -19,8 +19,6 @@ import sagewing as sw
 from sagewing.train import Schedule, train
 from sagewing.train.chaos import ChaosTraining, train_chaos
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
-
 TINY = sw.Architecture(3, 2, depth=1, hidden=4, encoder=(4,), context=(4,), head=(4,), decoder=(4,))
 
 

@@ -34,8 +34,6 @@ from sagewing.studies.transfer import (
 )
 from sagewing.train.flight import P0, Q0, R0
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
-
 SMALL = {"hidden": 5, "encoder": (6, 4), "context": (4,), "head": (7,), "decoder": (4,)}
 KEY = jax.random.key(3)
 N_X, N_Z = 19, 6
