@@ -16,7 +16,7 @@ def test_an_oracle_knows_what_is_wrong_in_every_case():
     system = unseen.UNSEEN["masses"]
     draw = jax.jit(lambda case: unseen.episodes(system, case, jax.random.key(0), 2, 60))
     for case in unseen.CASES.values():
-        drawn = draw(unseen.Case(*map(jnp.asarray, case)))
+        drawn = draw(unseen.NoiseCase(*map(jnp.asarray, case)))
         assert np.isclose(float(drawn.q[0, 0, 0]), case.q * system.q0[0])
         wrong = np.asarray(drawn.r)[:20, 0] / system.r0[0]
         allowed = (case.r, case.r * case.outlier_scale)

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.cli.weights import own_weights
 from sagewing.files import write_atomically
 from sagewing.problems.chaos import protocol_named
 from sagewing.report import chaos
 from sagewing.results import BenchResult
-from sagewing.studies.chaos import CHUNK, FILTERS, LEARNED, LEARNERS, check_names, compare
+from sagewing.studies.chaos import CHUNK, check_names, compare
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class BenchChaos:
     """folder for the results and figures"""
     protocol: str = "aligned"
     """aligned or paper, with changes such as paper,lag=no (see docs/protocol.md)"""
-    filters: str = ",".join(FILTERS)
+    filters: str = ",".join(catalogue.shown_by(catalogue.CHAOS))
     """which filters, in the order of the table"""
     systems: str = "lorenz,rossler"
     """which systems: lorenz, rossler, thomas"""
@@ -52,8 +53,7 @@ class BenchChaos:
         filters, systems = self.filters.split(","), self.systems.split(",")
         check_names(filters, systems)
         protocol = protocol_named(self.protocol)
-        kinds = {name: LEARNERS[learner].kind for name, learner in LEARNED.items()}
-        learned = own_weights(self.weights, kinds)
+        learned = own_weights(self.weights)
         comparisons = []
         chunks = -(-self.runs // CHUNK)
         with console.progress() as bar:

@@ -9,16 +9,18 @@ from jaxtyping import Float
 from rich.box import SIMPLE
 from rich.table import Table
 
+from sagewing import catalogue
+from sagewing.catalogue import UNIVERSAL
 from sagewing.cli import console
-from sagewing.cli.weights import learned_part
 from sagewing.codegen.c99 import source
 from sagewing.errors import InputError
+from sagewing.problems.named import QUADROTOR, problem_named
+from sagewing.problems.problem import Problem, draw_record
+from sagewing.problems.weights import learned_part
 from sagewing.report.style import LABELS
 from sagewing.results import BenchResult
 from sagewing.studies.arm import FLASH, RAM, on_cortex_m7, on_linux_arm
-from sagewing.studies.exported import QUADROTOR, System, built, drawn, known
-from sagewing.studies.flight import UNIVERSAL
-from sagewing.studies.latency import BACKENDS, ROUNDS, Case, measured
+from sagewing.studies.latency import BACKENDS, ROUNDS, TimedFilter, measured
 
 POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
 FILTERS = ("ekf", "shkf99", "ndr")
@@ -64,14 +66,14 @@ class BenchLatency:
         for backend in backends:
             if backend not in BACKENDS:
                 raise InputError(f"There is no backend {backend!r}; known: {', '.join(BACKENDS)}.")
-        systems = {name: known(name, {}) for name in self.models.split(",")}
+        problems = {name: problem_named(name, {}) for name in self.models.split(",")}
         rows: list[dict[str, Any]] = []
         with console.progress() as bar:
-            total = len(systems) * len(filters) * len(backends)
+            total = len(problems) * len(filters) * len(backends)
             task = bar.add_task("timings", total=total, note="compiling")
-            for model, system in systems.items():
+            for model, problem in problems.items():
                 for name in filters:
-                    case, about = _case(name, model, system, self.seed)
+                    case, about = _case(name, model, problem, self.seed)
                     for backend in backends:
                         spent = _times(measured(case, backend, self.steps))
                         where = {"filter": name, "model": model, "backend": backend}
@@ -99,15 +101,15 @@ def _times(us: Float[np.ndarray, "rounds steps"]) -> dict[str, Any]:
     }
 
 
-def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[str, Any]]:
+def _case(name: str, model: str, problem: Problem, seed: int) -> tuple[TimedFilter, dict[str, Any]]:
     """A filter with something to measure, and what its C is made of."""
     own = {"ndr": POLICIES.get(model, POLICIES["lorenz"]), UNIVERSAL: "universal"}
     learned = learned_part(own[name])[0] if name in own else None
-    filt = built("ndr" if name in own else name, system, learned)
-    made = source(filt, system.n_u, dtype=np.float32)
+    filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
+    made = source(filt, problem.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)
-    z, u = drawn(system, RECORD, seed)
-    case = Case(filt, system.x0, system.P0, z, u)
+    z, u = draw_record(problem, RECORD, seed)
+    case = TimedFilter(filt, problem.x0, problem.P0, z, u)
     about = {
         "operations": made.operations,
         "state_bytes": 4 * sum(field.size for field in made.program.state),

@@ -13,8 +13,8 @@ from sagewing.problems.flight.dataset import simulated
 from sagewing.report import transfer
 from sagewing.results import BenchResult
 from sagewing.studies.chaos import CHUNK, check_names
-from sagewing.studies.flight import CLASSICAL, SCENARIOS
-from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight
+from sagewing.studies.flight import SCENARIOS
+from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight, untuned
 
 REFERENCES = 3  # of to_chaos, beside the offsets
 
@@ -76,7 +76,7 @@ class BenchTransfer:
         flown: list[dict[str, Any]] = []
         with console.progress() as bar:
             forward = len(systems) * (REFERENCES + len(OFFSETS)) * -(-self.runs // CHUNK)
-            backward = len(SCENARIOS) * (len(CLASSICAL) + 2) * self.reverse
+            backward = len(SCENARIOS) * (len(untuned()) + 2) * self.reverse
             task = bar.add_task("runs", total=forward + backward, note="")
 
             def report(name: str) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import tyro
 
 from sagewing.cli import console
-from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
 from sagewing.files import utf8, write_atomically
 from sagewing.logs.estimate.estimate import Outcome, check_outages, run_own
@@ -20,6 +19,7 @@ from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
 from sagewing.logs.tum import tum
 from sagewing.policy.filter_settings import TrainedIn
+from sagewing.problems.weights import flight_weights, learned_part
 from sagewing.report import own
 from sagewing.report.page.drawing import drawing_of
 from sagewing.report.page.result_page import result_page
@@ -82,14 +82,14 @@ class Run:
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
         if self.policy is None:
-            return flight_weights(filters, "real", "good", ())
+            return flight_weights(filters, "real", "good", {})
         policy, _ = learned_part(self.policy)
         if not isinstance(policy, TrainedIn):
-            raise InputError(f"--policy takes a policy; {self.policy} holds tuned noise.")
+            raise InputError(f"--policy takes a policy; {self.policy} holds none.")
         if "ndr" not in filters:
             raise InputError("--policy is for the filter ndr: add ndr to --filter.")
         others = [name for name in filters if name != "ndr"]
-        return {**flight_weights(others, "real", "good", ()), "ndr": policy}
+        return {**flight_weights(others, "real", "good", {}), "ndr": policy}
 
     def _estimated(
         self,

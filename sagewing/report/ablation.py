@@ -8,7 +8,7 @@ from rich.table import Table
 
 from sagewing.metrics.errors import ErrorSummary
 from sagewing.studies.ablation import AXES, DEFAULT, DOMAINS
-from sagewing.studies.ablation_lines import Line
+from sagewing.studies.ablation_lines import AblationLine
 from sagewing.studies.differences import STATISTICS, Interval
 
 # Paper, tables of the ablation study, 100 seeds: Lorenz and Rössler. It gives no lost runs of
@@ -32,7 +32,7 @@ WORDS = {
 }
 
 
-def table(lines: Sequence[Line]) -> Table:
+def table(lines: Sequence[AblationLine]) -> Table:
     """The errors, for the terminal."""
     out = _table("ARMSE over the runs of all seeds; lost: an error over 100 at some step")
     for name in ("Lorenz\nmean ± std", "\nmedian", "Rössler\nmean ± std", "\nmedian", "\nlost"):
@@ -46,7 +46,7 @@ def table(lines: Sequence[Line]) -> Table:
     return out
 
 
-def differences_table(lines: Sequence[Line]) -> Table:
+def differences_table(lines: Sequence[AblationLine]) -> Table:
     """What sets the variants apart from the default, for the terminal."""
     out = _table("Less the default, 95% intervals over seeds; bold: leaves out zero")
     heads = ("Rössler\nmedian", "\nmean", "\nlost, points")
@@ -65,7 +65,7 @@ def _table(title: str) -> Table:
     return out
 
 
-def finding(axis: str, lines: Sequence[Line]) -> str:
+def finding(axis: str, lines: Sequence[AblationLine]) -> str:
     """What the intervals of an axis say, and no more."""
     parts = []
     for line in lines:
@@ -97,7 +97,7 @@ def _asked() -> Iterator[tuple[str, str]]:
     yield "lorenz", "armse_median"
 
 
-def markdown(lines: dict[str, list[Line]]) -> str:
+def markdown(lines: dict[str, list[AblationLine]]) -> str:
     """All axes for a page: the tables, the paper's figures beside ours, and what they say."""
     out = []
     for axis, of in lines.items():
@@ -120,7 +120,7 @@ def markdown(lines: dict[str, list[Line]]) -> str:
     return "\n".join(out)
 
 
-def latex(lines: dict[str, list[Line]]) -> str:
+def latex(lines: dict[str, list[AblationLine]]) -> str:
     """All axes in the form of the paper's tables."""
     out = []
     for axis, of in lines.items():
@@ -138,7 +138,7 @@ def latex(lines: dict[str, list[Line]]) -> str:
     return "\n".join(out)
 
 
-def _cells(line: Line, sign: str, percent: str) -> list[str]:
+def _cells(line: AblationLine, sign: str, percent: str) -> list[str]:
     """A line of a page's table, in either language."""
     lorenz, rossler = (line.pooled[d] for d in DOMAINS)
     cells = [line.label, _both(lorenz, sign), _number(lorenz.armse_median)]

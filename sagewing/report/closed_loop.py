@@ -10,7 +10,7 @@ from rich.table import Table
 
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS
-from sagewing.studies.closed_loop import CORRIDOR, Flown
+from sagewing.studies.closed_loop import CORRIDOR, FlownMission
 
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
 HEAD = ("estimates of", "circle", "drift", "off path", f"within {CORRIDOR:g} m", "landed")
@@ -49,7 +49,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines + [f"| {' | '.join(cells_of(row))} |" for row in rows]) + "\n"
 
 
-def picture(missions: Sequence[Flown], path: Path) -> None:
+def picture(missions: Sequence[FlownMission], path: Path) -> None:
     """One circle from above, the height, and how far off path and estimate are."""
     first = missions[0]
     with new_figure(path, 11.0, 5.6) as figure:

@@ -7,7 +7,15 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from sagewing.report.style import label
-from sagewing.studies.universal import Drift, cells_of, checks, geometric, standing
+from sagewing.studies.universal import (
+    ORACLE,
+    TUNED,
+    Drift,
+    cells_of,
+    checks,
+    geometric,
+    standing,
+)
 
 CASES = {
     "right": "nominal right",
@@ -74,7 +82,7 @@ def _lines(rows: Sequence[dict[str, Any]], bold: tuple[str, str]) -> list[list[s
     """The cells, then a line of geometric means; the best of the untrained filters is bold."""
     lines = []
     for (system, case), found in cells_of(rows).items():
-        contest = {n: round(r["ratio"], 3) for n, r in found.items() if not n.startswith("ekf-")}
+        contest = {n: round(r["ratio"], 3) for n, r in found.items() if n not in (TUNED, ORACLE)}
         best = {n for n, ratio in contest.items() if ratio == min(contest.values())}
         cells = [_cell(row, *(bold if name in best else ("", ""))) for name, row in found.items()]
         size = next(iter(found.values()))

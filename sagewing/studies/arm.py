@@ -9,7 +9,7 @@ import numpy as np
 
 from sagewing.codegen.c99 import Source
 from sagewing.codegen.header import NAME
-from sagewing.studies.latency import TIMING, Case, loop, run, write
+from sagewing.studies.latency import TIMING, TimedFilter, loop, run, write
 
 # A Pixhawk's STM32H7: Cortex-M7, 2 MB of flash, 1 MB of RAM.
 FLASH, RAM = 2 * 2**20, 2**20
@@ -19,14 +19,14 @@ OPTIMISED = ("-std=c99", "-O2", "-fno-math-errno")
 STEPS = 60
 
 
-class Fit(NamedTuple):
+class Footprint(NamedTuple):
     """Bytes of a program for a flight computer: code and tables; data, and the deepest stack."""
 
     flash: int
     ram: int
 
 
-def on_cortex_m7(made: Source) -> Fit | None:
+def on_cortex_m7(made: Source) -> Footprint | None:
     """The size of a linked program in single precision; None without Debian's cross compiler."""
     compiler = shutil.which("arm-none-eabi-gcc")
     if compiler is None:
@@ -41,14 +41,14 @@ def on_cortex_m7(made: Source) -> Fit | None:
         said = run(["arm-none-eabi-size", "firmware"], folder).splitlines()[1].split()
         text, data, bss = (int(number) for number in said[:3])
         stack = sum(_deepest(path) for path in folder.glob("*.su"))
-    return Fit(text + data, data + bss + stack)
+    return Footprint(text + data, data + bss + stack)
 
 
 def _deepest(usage: Path) -> int:
     return max(int(line.split("\t")[1]) for line in usage.read_text().splitlines())
 
 
-def on_linux_arm(case: Case) -> float | None:
+def on_linux_arm(case: TimedFilter) -> float | None:
     """How far 60 steps on ARM, under qemu, end from where they end here, in single precision.
 
     The largest difference of a state, relative where it is above 1. None without compiler or qemu.

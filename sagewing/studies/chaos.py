@@ -12,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sagewing.errors import InputError
-from sagewing.filters import EKF, VBAKF, OracleEKF, SageHusa
+from sagewing import catalogue
+from sagewing.catalogue import ORACLE
+from sagewing.errors import check_known
+from sagewing.filters import OracleEKF
 from sagewing.filters.kernels import cholesky, whiten
 from sagewing.metrics.errors import crmse, diverged, summary
 from sagewing.problems.chaos import (
@@ -21,38 +23,12 @@ from sagewing.problems.chaos import (
     Q_BASE,
     R_BASE,
     SYSTEMS,
+    ChaoticSystem,
     Episodes,
     Protocol,
-    System,
     episodes_of,
 )
-from sagewing.train.chaos import LEARNERS
-
-CLASSICAL: dict[str, Callable[[Any], Any]] = {
-    "ekf": lambda model: EKF(model, Q_BASE, R_BASE),
-    "shkf95": lambda model: SageHusa(model, Q_BASE, R_BASE, b=0.95),
-    "shkf99": lambda model: SageHusa(model, Q_BASE, R_BASE, b=0.99),
-    "shkf95-posterior": lambda model: SageHusa(
-        model, Q_BASE, R_BASE, b=0.95, gain_noise="posterior"
-    ),
-    "shkf99-posterior": lambda model: SageHusa(
-        model, Q_BASE, R_BASE, b=0.99, gain_noise="posterior"
-    ),
-    "vbakf": lambda model: VBAKF(model, Q_BASE, R_BASE),
-}
-ADAPTIVE = ("shkf", "ndr")  # how the names of filters that adapt their noise begin
-ORACLE = "ekf-oracle"
-# Rows that ship with trained weights, and how each was trained.
-LEARNED = {
-    "ekf-tuned": "ekf-tuned",
-    "enn-akf": "enn-akf",
-    "l-ekf": "l-ekf",
-    "kalmannet": "kalmannet",
-    "ndr": "ndr",
-    "ndr-posterior": "ndr",
-    "ndr-shared": "ndr-shared",
-}
-FILTERS = (*CLASSICAL, *LEARNED, ORACLE)
+from sagewing.problems.weights import chaos_weights
 
 # Records that go through a filter at once, and of which the whole estimate is kept to be drawn.
 CHUNK = 1000
@@ -82,7 +58,7 @@ class Scores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ChaosComparison:
     """The filters' scores on one system, in the order in which they were asked for."""
 
     system: str
@@ -94,23 +70,16 @@ class Comparison:
 
 def check_names(filters: Sequence[str], systems: Sequence[str]) -> None:
     """Refuse a name that is not known, and say which are."""
-    for what, names, known in (("filter", filters, FILTERS), ("system", systems, SYSTEMS)):
-        if not names:
-            raise InputError(f"Give at least one {what}; known: {', '.join(known)}.")
-        for name in names:
-            if name not in known:
-                raise InputError(f"There is no {what} {name!r}; known: {', '.join(known)}.")
+    catalogue.check_names(filters, also=(ORACLE,))
+    check_known("system", systems, SYSTEMS)
 
 
-def build(name: str, system: System, protocol: Protocol, learned: Any = None) -> Any:
+def build(name: str, system: ChaoticSystem, protocol: Protocol, learned: Any = None) -> Any:
     """A filter by its name in tables and options, with the shipped weights or with `learned`."""
-    model = system.model(protocol, adaptive=name.startswith(ADAPTIVE))
-    if name in CLASSICAL:
-        return CLASSICAL[name](model)
-    learner = LEARNERS[LEARNED[name]]
+    model = system.model(protocol, adaptive=catalogue.check(name).adapts)
     if learned is None:
-        learned = learner.kind.pretrained(f"chaos-{name}-{protocol.base}")
-    return learner.build(model, learned)
+        learned = chaos_weights(name, protocol.base)
+    return catalogue.build(name, model, Q_BASE, R_BASE, learned)
 
 
 def compare(
@@ -120,10 +89,10 @@ def compare(
     seed: int,
     runs: int,
     steps: int,
-    filters: Sequence[str] = FILTERS,
+    filters: Sequence[str],
     learned: dict[str, Any] | None = None,
     report: Callable[[str], None] = lambda name: None,
-) -> Comparison:
+) -> ChaosComparison:
     """Run the filters over `runs` records of one system; `report` is told of every chunk done.
 
     `learned` replaces the shipped weights of the filters that it names.
@@ -138,7 +107,7 @@ def compare(
 
 
 def compare_built(
-    system: System,
+    system: ChaoticSystem,
     protocol: Protocol,
     filts: dict[str, Any],
     *,
@@ -146,7 +115,7 @@ def compare_built(
     runs: int,
     steps: int,
     report: Callable[[str], None] = lambda name: None,
-) -> Comparison:
+) -> ChaosComparison:
     """Run filters that are built already, by name; None stands for the oracle."""
     keys = jax.random.split(jax.random.key(seed), runs)
     parts: dict[str, list[Any]] = {name: [] for name in filts}
@@ -177,7 +146,7 @@ def compare_built(
         scores[name] = found
         rows.append({"filter": name, "system": system.name, **size, **row(found)})
     truth_lost = float(100.0 * np.mean(np.concatenate(lost)))
-    return Comparison(system.name, np.asarray(truth), truth_lost, scores, rows)
+    return ChaosComparison(system.name, np.asarray(truth), truth_lost, scores, rows)
 
 
 def row(scores: Scores) -> dict[str, Any]:
@@ -193,7 +162,7 @@ def row(scores: Scores) -> dict[str, Any]:
     }
 
 
-def oracle(system: System, protocol: Protocol, records: Episodes) -> OracleEKF:
+def oracle(system: ChaoticSystem, protocol: Protocol, records: Episodes) -> OracleEKF:
     """The EKF that is told the noise of these records."""
     q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
     return OracleEKF(system.model(protocol), q, r)

@@ -26,7 +26,7 @@ Estimator = Callable[[Any, Any], Any] | None
 
 
 @dataclass(frozen=True)
-class Flown:
+class FlownMission:
     """One mission: where the vehicle was, where it was told to be, where it believed to be."""
 
     name: str
@@ -49,7 +49,7 @@ def fly(
     circle: int = 0,
     seconds: float = 10.0,
     blackout: float = BLACKOUT,
-) -> Flown:
+) -> FlownMission:
     """Hover, fly a circle through a blackout, land; all draws follow from the seed."""
     k_circle, k_flight = jax.random.split(jax.random.fold_in(jax.random.key(seed), circle))
     mission = Mission(jax.tree.map(lambda a: a[circle], circles(k_circle)), seconds)
@@ -79,7 +79,7 @@ def fly(
     off = off_path(x[:, R], path)
     judged = _judged(x, estimate, off, t, dark, mission.over)
     row = {"filter": name, "circle": circle, "seed": seed, **judged}
-    return Flown(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
+    return FlownMission(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
 
 
 def _judged(

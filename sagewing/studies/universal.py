@@ -11,18 +11,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from sagewing.errors import InputError
-from sagewing.filters import EKF, VBAKF, NDRSageHusa, OracleEKF, SageHusa
+from sagewing import catalogue
+from sagewing.catalogue import ORACLE, UNIVERSAL
+from sagewing.errors import check_known
+from sagewing.filters import NDRSageHusa, OracleEKF
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.oracle import OracleState
 from sagewing.filters.recursion import like
 from sagewing.problems import chaos
-from sagewing.problems.unseen.systems import CASES, UNSEEN, Case, Episodes, Unseen, episodes
+from sagewing.problems.unseen.systems import (
+    CASES,
+    UNSEEN,
+    NoiseCase,
+    Unseen,
+    UnseenEpisodes,
+    episodes,
+)
 from sagewing.studies.chaos import RUNAWAY
 
 UNTRAINED = ("ekf", "shkf99", "shkf99-posterior", "vbakf")
-TUNED, ORACLE, LEARNED = "ekf-tuned", "ekf-oracle", "ndr-universal"
-SHIPPED = ("universal", "universal-1", "universal-2")
+TUNED, LEARNED = "ekf-tuned", UNIVERSAL
+TRAININGS = ("universal", "universal-1", "universal-2")
 LOST = 1e4  # variances of the oracle: a run whose mean squared error is beyond this is lost
 LARGEST = 1e10
 # The tuned EKF: the best of these factors of Q and of R, on records of their own.
@@ -38,9 +47,7 @@ EARLY, LATE, APART = (500, 1000), (5000, 10000), 1.10
 
 def check_systems(systems: Sequence[str]) -> None:
     """Refuse a name that is not known, and say which are."""
-    for name in systems:
-        if name not in UNSEEN:
-            raise InputError(f"There is no system {name!r}; known: {', '.join(UNSEEN)}.")
+    check_known("system", systems, UNSEEN)
 
 
 class Ratios(NamedTuple):
@@ -72,7 +79,7 @@ def bench(
 def _cell(
     name: str, case: str, policies: Sequence[Any], seed: int, runs: int, steps: int
 ) -> list[dict[str, Any]]:
-    system, wrong = UNSEEN[name], Case(*(jnp.asarray(v, float) for v in CASES[case]))
+    system, wrong = UNSEEN[name], NoiseCase(*(jnp.asarray(v, float) for v in CASES[case]))
     place = 1000 * list(UNSEEN).index(name) + list(CASES).index(case)
     k_tune, k_test = jax.random.split(jax.random.fold_in(jax.random.key(seed), place))
     best = _tuned(name, TUNING_RUNS, steps)(wrong, k_tune)
@@ -142,19 +149,14 @@ def _scored(name: str, runs: int, steps: int) -> Callable[..., dict[str, Array]]
 
     @eqx.filter_jit
     def scored(
-        policies: tuple[Any, ...], case: Case, best: Float[Array, "2"], key: PRNGKeyArray
+        policies: tuple[Any, ...], case: NoiseCase, best: Float[Array, "2"], key: PRNGKeyArray
     ) -> dict[str, Array]:
         drawn = episodes(system, case, key, runs, steps)
         oracle = OracleEKF(system.model, drawn.q, drawn.r)
         variance, by_oracle = _squares(system, oracle, drawn)
         q0, r0 = (jnp.asarray(np.asarray(a), drawn.z.dtype) for a in (system.q0, system.r0))
         filters = {
-            "ekf": EKF(system.model, system.q0, system.r0),
-            "shkf99": SageHusa(system.model, system.q0, system.r0, b=0.99),
-            "shkf99-posterior": SageHusa(
-                system.model, system.q0, system.r0, b=0.99, gain_noise="posterior"
-            ),
-            "vbakf": VBAKF(system.model, system.q0, system.r0),
+            name: catalogue.build(name, system.model, system.q0, system.r0) for name in UNTRAINED
         }
         found = {name: _squares(system, f, drawn, variance)[1] for name, f in filters.items()}
         tuned = _Constant(system.model, best[0] * q0, best[1] * r0)
@@ -180,7 +182,7 @@ class _Constant(NamedTuple):
 
 
 def _squares(
-    system: Unseen, filt: Any, drawn: Episodes, variance: Array | None = None
+    system: Unseen, filt: Any, drawn: UnseenEpisodes, variance: Array | None = None
 ) -> tuple[Array, Array]:
     """A filter's variances at every step and its mean squared error, in variances of the oracle."""
     P0 = diagonal_matrix(like(jnp.asarray(np.asarray(system.P0), drawn.x0.dtype), drawn.x0))
@@ -207,7 +209,7 @@ def _tuned(name: str, runs: int, steps: int) -> Callable[..., Float[Array, "2"]]
     pairs = jnp.asarray([(a, b) for a in FACTORS for b in FACTORS])
 
     @jax.jit
-    def tuned(case: Case, key: PRNGKeyArray) -> Float[Array, "2"]:
+    def tuned(case: NoiseCase, key: PRNGKeyArray) -> Float[Array, "2"]:
         drawn = episodes(system, case, key, runs, steps)
         variance, by_oracle = _squares(system, OracleEKF(system.model, drawn.q, drawn.r), drawn)
         q0, r0 = (jnp.asarray(np.asarray(a), drawn.z.dtype) for a in (system.q0, system.r0))

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 from sagewing.filters import scan
 from sagewing.filters.recursion import Estimate
 from sagewing.models.quadrotor import Q, R
-from sagewing.problems.flight.records import Record
+from sagewing.problems.flight.records import FlightRecord
 from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Values
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m
@@ -73,7 +73,7 @@ def noise_distance(
 
 def pose_loss(
     filt: Any,
-    records: Record,
+    records: FlightRecord,
     P0: Numbers,
     dt: float | Scalar,
     aux_weight: float = 0.1,

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from sagewing import catalogue
+from sagewing.catalogue import ONBOARD
 from sagewing.errors import InputError
 from sagewing.filters.recursion import innovation
 from sagewing.logs.estimate.filters import build, check_filters, noise_of
@@ -20,9 +22,8 @@ from sagewing.logs.rotate import conjugate, rotate, to_euler
 from sagewing.logs.timeline import Timeline
 from sagewing.logs.track import Scene, Track
 from sagewing.models.quadrotor import N_X, N_Z, Q, R, V
+from sagewing.problems.flight.setup import P0
 from sagewing.shapes import real_dtype
-from sagewing.studies.flight import ONBOARD
-from sagewing.train.flight import P0
 
 # Steps in one call of the compiled program: enough to make the call cheap, few enough to leave
 # little in memory, and to show progress.
@@ -72,9 +73,9 @@ def run_own(
                 raise RuntimeError("stopped")
             report(name, share)
 
-        noise = noise_of(name, learned.get(name), position_std, attitude_std, turns)
+        noise = noise_of(learned.get(name), position_std, attitude_std, turns)
         filt = build(name, noise, learned.get(name), line.step, line.steps_a_pose)
-        adapts = not name.startswith("ekf")
+        adapts = catalogue.entry(name).adapts
         return _track(name, filt, line, z, kept, adapts, told)
 
     # A scan of one record keeps one core busy: two filters at a time use two.

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.problems.family.model import N_X, N_Z, PRODUCTS, Coefficients, FamilyModel
 from sagewing.problems.family.sensors import seen
-from sagewing.problems.family.systems import SYSTEMS, System, uniform
+from sagewing.problems.family.systems import SYSTEMS, FamilySystem, uniform
 from sagewing.shapes import real_dtype
 
 KINDS = tuple(SYSTEMS)
@@ -25,7 +25,7 @@ NOTHING_WRONG = 0.1  # of the episodes
 RUNAWAY = 1e5  # times its noise; a truth beyond it has left its attractor
 
 
-class Noise(NamedTuple):
+class FamilyNoise(NamedTuple):
     """What is wrong with an episode's noise; factors are those of variances, over Q0 = R0 = I.
 
     A burst multiplies the noise for `on` steps of every `period`.
@@ -65,7 +65,7 @@ class Drawn(NamedTuple):
     spread: Float[Array, "n *batch"]
     states: Bool[Array, "n *batch"]
     channels: Bool[Array, "m *batch"]
-    noise: Noise
+    noise: FamilyNoise
     right: Bool[Array, "*batch"]
     kind: Float[Array, "*batch"]
 
@@ -114,7 +114,7 @@ def _one(key: PRNGKeyArray, wrong_models: float) -> Drawn:
 
 
 def _in_units(
-    raw: System,
+    raw: FamilySystem,
     kind: Array,
     wrong_models: float,
     k_seen: PRNGKeyArray,
@@ -151,7 +151,7 @@ def _in_units(
     )
 
 
-def _moving(raw: System, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> Coefficients:
+def _moving(raw: FamilySystem, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> Coefficients:
     """The coefficients of the motion, in these units and a time step of 1."""
     c, dt = raw.c, raw.dt
     A = dt * c.A * unit[None] / unit[:, None]
@@ -188,7 +188,7 @@ def _truth(
     return Truth(u, push.astype(u.dtype), 10.0 ** uniform(k_period, 1.5, 3.7), wrong)
 
 
-def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Array, ""]]:
+def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[FamilyNoise, Bool[Array, ""]]:
     """Nothing wrong, or a wrong Q, a wrong R, outliers, bursts, gaps, alone or together."""
     keys = iter(jax.random.split(key, 24))
 
@@ -209,7 +209,7 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
     bursts_r = (which < 0.3) * uniform(next(keys), 0.5, 1.7, N_Z)
     bursts_q = ((which > 0.25) & (which < 0.42)) * uniform(next(keys), 0.5, 2.0)
     period = 10.0 ** uniform(next(keys), 1.7, 3.0)
-    return Noise(
+    return FamilyNoise(
         q=jnp.where(states, 10.0 ** jnp.where(right, 0.0, log_q), 0.0),
         r=10.0 ** jnp.where(right, 0.0, log_r),
         outlier=jnp.where(right, 0.0, outlier),

@@ -29,7 +29,7 @@ class Rows(NamedTuple):
     quaternion: Float[Array, "T 4"]
 
 
-class Record(NamedTuple):
+class FlightRecord(NamedTuple):
     """What a filter is given, and the truth that it is scored against, from the step after x0."""
 
     x0: X
@@ -98,7 +98,7 @@ def record(
     noisier: Float[Array, "T"] | float,
     degradation: Degradation,
     dt: Duration,
-) -> Record:
+) -> FlightRecord:
     """The rows after the first, degraded; pose noise has `noisier` times its variance.
 
     Where the mode is IMU the pose is not seen, and the IMU is the measurement.
@@ -111,4 +111,4 @@ def record(
     imu = degradation.imu(k_imu, rows.imu, dt)
     z = jnp.where(mode[:, None] == IMU, imu, pose)
     u = jnp.concatenate([mode[:, None], imu, rows.motors], axis=1)  # as the estimator takes it
-    return Record(x0, z, u, rows.position, rows.quaternion)
+    return FlightRecord(x0, z, u, rows.position, rows.quaternion)

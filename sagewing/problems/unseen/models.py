@@ -123,7 +123,7 @@ class Orbit(ContinuousModel):
         return jnp.sqrt(jnp.sum((x[:3] - stations) ** 2, axis=1))
 
 
-class Vehicle(Model):
+class Car(Model):
     """A car as a bicycle: position, heading, speed and steering angle (m, rad, m/s).
 
     Measured: the position, and the speed.
