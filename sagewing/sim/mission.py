@@ -72,7 +72,7 @@ class Sensed(NamedTuple):
     motors: Float[Array, "4"]
 
 
-class Vehicle(eqx.Module):
+class SimulatedVehicle(eqx.Module):
     """One plant with its controller and all the noise that it will meet."""
 
     plant: Plant
@@ -106,7 +106,7 @@ class Vehicle(eqx.Module):
 @eqx.filter_jit
 def prepared(
     key: PRNGKeyArray, mission: Mission, degradation: Degradation
-) -> tuple[Vehicle, Flying]:
+) -> tuple[SimulatedVehicle, Flying]:
     """A vehicle drawn from the key, hovering where its circle begins."""
     k_plant, k_start, k_noise, k_pose = jax.random.split(key, 4)
     plant = drawn(k_plant, PlantErrors())
@@ -116,7 +116,7 @@ def prepared(
     noise = jax.random.normal(k_noise, (rows, SAMPLES, 3, 6), real_dtype())
     pose_noise = degradation.pose(k_pose, jnp.zeros((rows, 6), real_dtype()))
     first = jax.tree.map(lambda g: g[0, 0], goals)
-    return Vehicle(plant, mixer(), goals, noise, pose_noise), start(k_start, plant, first)
+    return SimulatedVehicle(plant, mixer(), goals, noise, pose_noise), start(k_start, plant, first)
 
 
 def off_path(place: Float[np.ndarray, "T 3"], path: Float[np.ndarray, "rows 3"]) -> np.ndarray:

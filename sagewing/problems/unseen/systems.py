@@ -1,8 +1,8 @@
 """Systems that the training family does not hold, and what may be wrong with their noise.
 
-What the universal policy is measured on. Its numbers were chosen elsewhere; what was seen here has
-shaped its design. The
-family has radars, and flows that are as smooth as Rössler's; it draws none of these systems.
+The universal policy is tested on them. Its numbers were chosen on other data; results on these
+systems have influenced its design. The family has radars, and flows as smooth as Rössler's, but
+none of these systems.
 """
 
 from collections.abc import Callable
@@ -15,22 +15,24 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from sagewing.models import Model, Rossler
-from sagewing.problems.unseen.models import (
+from sagewing.problems.unseen.processes import (
     Arm,
-    Car,
-    Convoy,
-    CoordinatedTurn,
-    Glider,
     Grid,
     Lorenz96,
     Masses,
     Motor,
     Neuron,
-    Orbit,
     Reactor,
     Rod,
-    Ship,
     Tanks,
+)
+from sagewing.problems.unseen.vehicles import (
+    Car,
+    Convoy,
+    CoordinatedTurn,
+    Glider,
+    Orbit,
+    Ship,
 )
 from sagewing.shapes import real_dtype
 

@@ -17,7 +17,7 @@ from sagewing.report.page.page import Picture, image, paragraph
 from sagewing.report.page.page_table import caption, html
 from sagewing.report.style import COLOURS, dark, label, light
 
-ASSETS = files("sagewing.report") / "assets"
+ASSETS = files("sagewing.report.page") / "assets"
 # In this order: a script uses only what those before it define, until all are there.
 SCRIPTS = ("data", "view", "scale", "theme", "panel", "lines", "heat", "space", "gestures", "page")
 CONSISTENCY = (
