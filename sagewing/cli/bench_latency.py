@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import tyro
 from jaxtyping import Float
 from rich.box import SIMPLE
 from rich.table import Table
@@ -14,6 +15,7 @@ from sagewing.catalogue import UNIVERSAL
 from sagewing.cli import console
 from sagewing.codegen.c99 import source
 from sagewing.errors import InputError
+from sagewing.policy import Noise
 from sagewing.problems.named import QUADROTOR, problem_named
 from sagewing.problems.problem import Problem, draw_record
 from sagewing.problems.weights import learned_part
@@ -24,6 +26,13 @@ from sagewing.studies.latency import BACKENDS, ROUNDS, TimedFilter, measured
 
 POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
 FILTERS = ("ekf", "shkf99", "ndr")
+# What is timed of a learned filter, whatever the model; an ndr has one policy for each size.
+LEARNED = {"ndr": POLICIES, UNIVERSAL: dict.fromkeys(POLICIES, "universal")}
+KNOWN = ", ".join(
+    entry.name
+    for entry in catalogue.entries()
+    if entry.build is not None and (entry.needs in (None, Noise) or entry.name in LEARNED)
+)
 RECORD = 1000  # rows that a measurement goes round in
 
 
@@ -42,8 +51,7 @@ class BenchLatency:
 
     out: Path = Path("out/bench-latency")
     """folder for the result"""
-    filters: str = ",".join(FILTERS)
-    """which: ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf, ndr, ndr-universal"""
+    filters: Annotated[str, tyro.conf.arg(help=f"which: {KNOWN}")] = ",".join(FILTERS)
     models: str = ",".join(POLICIES)
     """which models: lorenz, rossler, thomas (3 states), quadrotor (19)"""
     backends: str = ",".join(BACKENDS)
@@ -103,8 +111,8 @@ def _times(us: Float[np.ndarray, "rounds steps"]) -> dict[str, Any]:
 
 def _case(name: str, model: str, problem: Problem, seed: int) -> tuple[TimedFilter, dict[str, Any]]:
     """A filter with something to measure, and what its C is made of."""
-    own = {"ndr": POLICIES.get(model, POLICIES["lorenz"]), UNIVERSAL: "universal"}
-    learned = learned_part(own[name])[0] if name in own else None
+    own = LEARNED.get(name)
+    learned = None if own is None else learned_part(own.get(model, own["lorenz"]))[0]
     filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
     made = source(filt, problem.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)

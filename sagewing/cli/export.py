@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -15,6 +16,7 @@ from sagewing.problems.problem import draw_record
 from sagewing.problems.weights import learned_part
 
 NONE = "none"
+KNOWN = ", ".join(catalogue.buildable())
 STEPS = 60  # of the vector that the C is checked with
 
 
@@ -33,8 +35,7 @@ class Export:
     """what was learned: a folder, the name of a shipped one, or none"""
     model: str | None = None
     """lorenz, rossler, thomas, quadrotor, or FILE.py:NAME of your own; as trained by default"""
-    filter: str | None = None
-    """ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf or ndr; as trained by default"""
+    filter: Annotated[str | None, tyro.conf.arg(help=f"{KNOWN}; as trained by default")] = None
     q: tuple[float, ...] = ()
     """variances of the process noise, for a model of your own"""
     r: tuple[float, ...] = ()

@@ -19,7 +19,7 @@ from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
 from sagewing.logs.tum import tum
 from sagewing.policy.filter_settings import TrainedIn
-from sagewing.problems.weights import flight_weights, learned_part
+from sagewing.problems.weights import flight_weights, learned_part, runnable
 from sagewing.report import own
 from sagewing.report.page.drawing import drawing_of
 from sagewing.report.page.result_page import result_page
@@ -27,6 +27,7 @@ from sagewing.report.page.scene_file import SCENE, write_scene
 from sagewing.results import BenchResult
 
 RESULT, PAGE = "result.json", "report.html"
+KNOWN = ", ".join(runnable("real", "good"))
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class Run:
 
     log: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     """the log: a file or a folder"""
-    filter: str = "ekf,shkf995,ekf-gated,ndr"
-    """which filters, of ekf, shkf995, shkf999, ekf-tuned, ekf-gated, ndr, ndr-shared"""
+    filter: Annotated[str, tyro.conf.arg(help=f"which filters, of {KNOWN}")] = (
+        "ekf,shkf995,ekf-gated,ndr"
+    )
     policy: str | None = None
     """a policy of your own for ndr: its folder, or the name of a shipped one"""
     outage: str | None = None

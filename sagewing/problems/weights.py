@@ -29,11 +29,24 @@ def flight_weights(
     return learned
 
 
+def runnable(kind: str, noise: str) -> tuple[str, ...]:
+    """The filters of flights that can be built from what ships."""
+
+    def ships(found: CatalogueEntry) -> bool:
+        return found.needs is None or _there(found, f"flight-{kind}-{noise}-{found.name}")
+
+    return tuple(name for name in catalogue.buildable() if ships(catalogue.entry(name)))
+
+
+def _there(found: CatalogueEntry, folder: str) -> bool:
+    return (storage.SHIPPED / FOR_EVERY_PROBLEM.get(found.name, folder)).is_dir()
+
+
 def _shipped(found: CatalogueEntry, folder: str) -> Any:
     if found.needs is None:
         return None
-    folder = FOR_EVERY_PROBLEM.get(found.name, folder)
-    if not (storage.SHIPPED / folder).is_dir():
+    folder, there = FOR_EVERY_PROBLEM.get(found.name, folder), _there(found, folder)
+    if not there:
         raise InputError(
             f"{found.name} needs what it has learned, and none ships as {folder}: train it, and "
             "name its folder."
