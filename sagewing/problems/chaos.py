@@ -1,7 +1,7 @@
 """Noisy episodes of the chaotic systems, as the paper's benchmark draws them.
 
-The numbers are the paper's (section "Out-of-Distribution Generalization"); what it leaves unsaid
-is a `Protocol`.
+The numbers are the paper's (section "Out-of-Distribution Generalization"); what it does not
+state is a `Protocol`.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ FREQUENCY = (0.1, 1.0)  # of the process noise's pulse, rad/s
 
 @dataclass(frozen=True)
 class Protocol:
-    """What the paper leaves unsaid about its benchmark.
+    """What the paper does not state about its benchmark.
 
     `lag`: the measurement is one step old. `start_noise`: the filter starts at a draw from
     N(s_0, P0), not at the true s_0. `wrap_bearing`: an angle's innovation is an angle. `jacobian`:
@@ -84,7 +84,7 @@ def protocol_named(text: str) -> Protocol:
 
 @dataclass(frozen=True)
 class ChaoticSystem:
-    """A chaotic system and the noise it is seen through."""
+    """A chaotic system and its noise."""
 
     name: str
     start_low: tuple[float, float, float]

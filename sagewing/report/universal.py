@@ -14,7 +14,7 @@ from sagewing.studies.universal import (
     cells_of,
     checks,
     geometric,
-    standing,
+    win_counts,
 )
 
 CASES = {
@@ -52,7 +52,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
 def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
     """What was to be shown, and whether it was, in sentences."""
     lines = [f"{_says(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
-    stands = standing(rows)
+    stands = win_counts(rows)
     lines.append(
         f"Its figure is smaller than every untrained filter's in {stands.smallest} cells. Run by "
         f"run, with a confidence of 95%, it is ahead of all of them in {stands.ahead}, behind one "

@@ -1,4 +1,4 @@
-"""What the ablation's tables say: a variant's runs pooled over seeds, and against the default."""
+"""The lines of the ablation's tables: runs pooled over seeds, and against the default."""
 
 from typing import NamedTuple
 

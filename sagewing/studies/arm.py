@@ -1,4 +1,4 @@
-"""The generated C on ARM: does it fit a flight computer, and does it say the same there?"""
+"""The generated C on ARM: its size on a flight computer, and its numbers under emulation."""
 
 import shutil
 import tempfile
@@ -49,7 +49,7 @@ def _deepest(usage: Path) -> int:
 
 
 def on_linux_arm(case: TimedFilter) -> float | None:
-    """How far 60 steps on ARM, under qemu, end from where they end here, in single precision.
+    """The difference after 60 steps between ARM, under qemu, and this machine, in single precision.
 
     The largest difference of a state, relative where it is above 1. None without compiler or qemu.
     """

@@ -30,11 +30,11 @@ from sagewing.problems.chaos import (
 )
 from sagewing.problems.weights import chaos_weights
 
-# Records that go through a filter at once, and of which the whole estimate is kept to be drawn.
+# Records in one call of a compiled program, and those whose whole estimate is kept for figures.
 CHUNK = 1000
 KEPT = 16
 CRMSE_EVERY = 10
-# The attractors lie well within this; a truth beyond it never comes back.
+# The attractors lie well within this; a truth beyond it has diverged.
 RUNAWAY = 1000.0
 
 
@@ -150,7 +150,7 @@ def compare_built(
 
 
 def row(scores: Scores) -> dict[str, Any]:
-    """What a table says of a filter's scores."""
+    """A filter's scores as numbers of a table."""
     kept = ~diverged(scores.rmse)
     nees = np.mean(scores.nees[kept], axis=-1, dtype=np.float64)
     return {
@@ -163,14 +163,14 @@ def row(scores: Scores) -> dict[str, Any]:
 
 
 def oracle(system: ChaoticSystem, protocol: Protocol, records: Episodes) -> OracleEKF:
-    """The EKF that is told the noise of these records."""
+    """The EKF with the true noise of these records."""
     q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
     return OracleEKF(system.model(protocol), q, r)
 
 
 @jax.jit
 def _lost(truth: Float[Array, "B T n_x"]) -> Array:
-    """Which truths ran away: no filter can follow them."""
+    """Which truths diverged: no filter can follow them."""
     return ~jnp.all(jnp.sqrt(jnp.mean(truth**2, axis=-1)) <= RUNAWAY, axis=-1)
 
 

@@ -30,7 +30,7 @@ NOISIER = 2.0  # the variance of the pose noise in a disturbance (paper)
 
 
 class Estimates(NamedTuple):
-    """A filter's estimates of all records, batch and time first; None for what it does not say."""
+    """A filter's estimates of all records, batch and time first; None for what it does not give."""
 
     x: Float[np.ndarray, "B T n_x"]
     nees: Float[np.ndarray, "B T"]
@@ -43,7 +43,7 @@ class Estimates(NamedTuple):
 
 @dataclass(frozen=True)
 class FlightComparison:
-    """One scenario: the flights, when their window was, and what every filter made of them.
+    """One scenario: the flights, their windows, and every filter's estimates.
 
     Record i is flight i // seeds with noise i % seeds. Rows after a flight's end are padding.
     """
@@ -180,7 +180,7 @@ def estimate(filt: Any, records: FlightRecord, dt: float) -> Estimates:
 def score(
     made: Estimates, records: FlightRecord, i: int, steps: int, window: slice
 ) -> dict[str, float]:
-    """What a table says of one record."""
+    """The errors and the consistency of one record."""
     x = made.x[i, :steps]
     apart = np.linalg.norm(x[:, R] - np.asarray(records.position[i, :steps]), axis=1)
     turned = attitude_error(x[:, Q], np.asarray(records.quaternion[i, :steps]))
@@ -204,7 +204,7 @@ def _errors(apart: np.ndarray, turned: np.ndarray, window: slice) -> dict[str, f
 def _references(
     scenario: str, flights: Sequence[Flight], windows: Sequence[slice]
 ) -> list[dict[str, Any]]:
-    """What is not a filter of ours: the vehicle's own estimate, and the IMU alone in a blackout."""
+    """Rows without a filter: the vehicle's own estimate, and the IMU alone in a blackout."""
     rows = []
     for flight, window in zip(flights, windows, strict=True):
         where = {"scenario": scenario, "flight": flight.name, "noise": None}

@@ -13,7 +13,7 @@ from sagewing.studies.flight import Estimates, FlightComparison
 
 
 def scene_of(comparison: FlightComparison, i: int) -> Scene:
-    """What the filters were shown and said in record i; its window counts as an outage."""
+    """The measurements and estimates of record i; its window counts as an outage."""
     flight = i // comparison.seeds
     steps, window = comparison.length[flight], comparison.window[flight]
     z, u, position, quaternion = (

@@ -1,4 +1,4 @@
-"""The universal policy on systems that it has never seen, beside filters that were not trained."""
+"""The universal policy on systems outside its training family, and filters without training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ LARGEST = 1e10
 FACTORS = tuple(10.0 ** (0.5 * k) for k in range(-4, 5))
 TUNING_RUNS = 40
 # In a row: the universal policy's error over that filter's, run by run, and its 95% interval.
-BESIDE = ("universal_over_it", "universal_over_it_low", "universal_over_it_high")
+PAIRED_RATIO = ("universal_over_it", "universal_over_it_low", "universal_over_it_high")
 SEEDS_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t, by the number of seeds
 # What it is held against.
 ALL, RIGHT, BEHIND, BEST = 1.10, 1.03, 1.10, 0.8
@@ -51,7 +51,7 @@ def check_systems(systems: Sequence[str]) -> None:
 
 
 class Ratios(NamedTuple):
-    """For every run, the logarithm of the ratio of RMS errors to the oracle's; who lost it."""
+    """For every run, the log of the ratio of RMS errors to the oracle's, and if it was lost."""
 
     log_ratio: Float[np.ndarray, "runs"]
     lost: Float[np.ndarray, "runs"]
@@ -91,7 +91,7 @@ def _cell(
     learned = [ratios(s, squares[ORACLE]) for s in squares[LEARNED]]
     for filt in (*UNTRAINED, TUNED):
         made = ratios(squares[filt], squares[ORACLE])
-        rows.append({"filter": filt, **where, **_row(made), **beside(learned, made)})
+        rows.append({"filter": filt, **where, **_row(made), **paired_ratio(learned, made)})
     rows.append({"filter": LEARNED, **where, **_pooled(learned)})
     return rows
 
@@ -109,10 +109,10 @@ def _row(made: Ratios) -> dict[str, Any]:
     return {"ratio": middle, "ratio_low": low, "ratio_high": high, "lost_pct": lost}
 
 
-def beside(ours: Sequence[Ratios], theirs: Ratios) -> dict[str, float]:
-    """The error of some trainings, taken together, over that of another filter in the same runs."""
+def paired_ratio(ours: Sequence[Ratios], theirs: Ratios) -> dict[str, float]:
+    """The mean error of some trainings over that of another filter, paired run by run."""
     mean = np.mean([made.log_ratio for made in ours], axis=0)
-    return dict(zip(BESIDE, _interval_over_runs(mean - theirs.log_ratio), strict=True))
+    return dict(zip(PAIRED_RATIO, _interval_over_runs(mean - theirs.log_ratio), strict=True))
 
 
 def _interval_over_runs(logs: Float[np.ndarray, "runs"]) -> tuple[float, float, float]:
@@ -224,7 +224,7 @@ def _tuned(name: str, runs: int, steps: int) -> Callable[..., Float[Array, "2"]]
 
 
 class Check(NamedTuple):
-    """A claim, the number that it is about, its bar, and whether it holds."""
+    """A claim, the measured number, its limit, and whether the claim holds."""
 
     claim: str
     number: float
@@ -233,7 +233,7 @@ class Check(NamedTuple):
 
 
 def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
-    """What the policy must show, over the cells of a benchmark."""
+    """The claims about the policy, checked over the cells of a benchmark."""
     cells = cells_of(rows)
     ours = {cell: by[LEARNED]["ratio"] for cell, by in cells.items()}
     overall = geometric(list(ours.values()))
@@ -241,7 +241,7 @@ def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
     behind = max(
         ours[cell] / min(by["ekf"]["ratio"], by["shkf99"]["ratio"]) for cell, by in cells.items()
     )
-    best = standing(rows).smallest / len(cells)
+    best = win_counts(rows).smallest / len(cells)
     return [
         Check("geometric mean over all cells, at most", overall, ALL, overall <= ALL),
         Check("geometric mean where the nominal is right, at most", right, RIGHT, right <= RIGHT),
@@ -255,12 +255,11 @@ def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
     ]
 
 
-class Standing(NamedTuple):
-    """In how many cells it is ahead of all untrained filters, behind one of them, or neither.
+class WinCounts(NamedTuple):
+    """In how many cells the policy beats all untrained filters, is behind one, or neither.
 
-    Ahead and behind are what the runs of a cell, one by one, say of the mean of these trainings,
-    each comparison with a confidence of 95%. In `smallest` cells its figure is the smallest, by
-    however little.
+    Ahead and behind are significant at 95%, from the paired ratios of the runs of a cell. In
+    `smallest` cells its ratio is the smallest, by any margin.
     """
 
     ahead: int
@@ -269,17 +268,17 @@ class Standing(NamedTuple):
     smallest: int
 
 
-def standing(rows: Sequence[dict[str, Any]]) -> Standing:
+def win_counts(rows: Sequence[dict[str, Any]]) -> WinCounts:
     """Cell by cell against every untrained filter."""
     ahead = behind = smallest = 0
-    _, low, high = BESIDE
+    _, low, high = PAIRED_RATIO
     cells = cells_of(rows).values()
     for by in cells:
         others = [by[name] for name in UNTRAINED]
         ahead += all(row[high] < 1.0 for row in others)
         behind += any(not row[low] <= 1.0 for row in others)  # NaN is not level
         smallest += by[LEARNED]["ratio"] <= min(row["ratio"] for row in others)
-    return Standing(ahead, len(cells) - ahead - behind, behind, smallest)
+    return WinCounts(ahead, len(cells) - ahead - behind, behind, smallest)
 
 
 def cells_of(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
@@ -306,7 +305,7 @@ class Drift(NamedTuple):
 
 
 def drift(policies: Sequence[Any], *, seed: int = 0, runs: int = 200) -> Drift:
-    """Does the policy stay as good as it was, far beyond what it was trained on?"""
+    """The errors of the policies on records far longer than those they were trained on."""
     system, protocol = chaos.ROSSLER, chaos.ALIGNED
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), runs)
     records = chaos.episodes_of(keys, system, protocol, LATE[1])

@@ -1,8 +1,8 @@
 """Constant noise for the flight estimator, by coordinate search over ten variances.
 
-Gradient descent on all 31 variances stops where it starts to rain outliers: a gate that locks the
-filter out makes cliffs in the loss. Ten numbers, one for each kind of state and of sensor, can be
-searched instead: up and down by factors of 100, 10 and 3, as long as the loss falls.
+Gradient descent on all 31 variances fails where outliers are frequent: a gate that rejects every
+measurement makes the loss discontinuous. Ten numbers, one for each kind of state and of sensor, can
+be searched instead: up and down by factors of 100, 10 and 3, as long as the loss falls.
 """
 
 from collections.abc import Callable, Sequence

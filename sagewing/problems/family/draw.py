@@ -2,8 +2,8 @@
 
 A state's unit is its nominal noise, and so is a channel's: Q0 = I, R0 = I. Systems with fewer
 states or channels are padded with states that nothing depends on and with channels that never
-arrive. In some episodes the filters' model is wrong: the truth has other coefficients, and is
-pushed by what no filter is told of.
+arrive. In some episodes the filters' model is wrong: the truth has other coefficients and an
+unmodelled force.
 """
 
 import math
@@ -45,9 +45,9 @@ class FamilyNoise(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What the truth goes by: its coefficients, and a push to and fro with a period in steps.
+    """The true coefficients, and an unmodelled periodic force with its period in steps.
 
-    Where the model is not `wrong` they are what filters are told, and there is no push.
+    Where the model is not `wrong` these are the filters' coefficients, and there is no force.
     """
 
     u: Float[Array, "n_u *batch"]
@@ -57,7 +57,7 @@ class Truth(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Systems to simulate, batch last: what filters are told, starts, what is real, the noise."""
+    """Systems to simulate, batch last: `u` is the filters' input, `truth` the true system."""
 
     u: Float[Array, "n_u *batch"]
     truth: Truth
@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
 
 
 def draw(keys: Shaped[PRNGKeyArray, "B"], wrong_models: float = 0.0) -> Drawn:
-    """One system and its noise for each key; for some of them what filters are told is wrong."""
+    """One system and its noise for each key; for some of them the filters' model is wrong."""
     return jax.vmap(lambda key: _one(key, wrong_models), out_axes=-1)(keys)
 
 
@@ -166,9 +166,9 @@ def _moving(raw: FamilySystem, states: Bool[Array, "n"], unit: Float[Array, "n"]
 
 
 def _truth(
-    key: PRNGKeyArray, wrong: Bool[Array, ""], told: Coefficients, states: Bool[Array, "n"]
+    key: PRNGKeyArray, wrong: Bool[Array, ""], nominal: Coefficients, states: Bool[Array, "n"]
 ) -> Truth:
-    """What filters are told, or other coefficients, a push, or both."""
+    """The nominal coefficients, or other ones, an unmodelled force, or both."""
     k_which, k_off, k_push, k_states, k_period, *k_each = jax.random.split(key, 9)
     which = jax.random.uniform(k_which)
     off = jnp.where(wrong & (which < 0.6), 10.0 ** uniform(k_off, -2.0, -0.5), 0.0)
@@ -178,11 +178,11 @@ def _truth(
     def changed(key: PRNGKeyArray, a: Array, share: float = 1.0) -> Array:
         return a * (1.0 + share * off * jax.random.normal(key, a.shape))
 
-    true = told._replace(
-        A=jnp.where(states[:, None], changed(k_each[0], told.A), told.A),
-        W=changed(k_each[1], told.W),
-        B=changed(k_each[2], told.B),
-        H=changed(k_each[3], told.H, 0.3),
+    true = nominal._replace(
+        A=jnp.where(states[:, None], changed(k_each[0], nominal.A), nominal.A),
+        W=changed(k_each[1], nominal.W),
+        B=changed(k_each[2], nominal.B),
+        H=changed(k_each[3], nominal.H, 0.3),
     )
     u = ravel_pytree(true)[0].astype(real_dtype())
     return Truth(u, push.astype(u.dtype), 10.0 ** uniform(k_period, 1.5, 3.7), wrong)

@@ -1,4 +1,4 @@
-"""Flights as records for a filter: where it starts, what it is told and shown, what is true."""
+"""Flights as records for a filter: its start, inputs and measurements, and the truth."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 class FlightRecord(NamedTuple):
-    """What a filter is given, and the truth that it is scored against, from the step after x0."""
+    """A filter's start, measurements and inputs, and the truth, from the step after x0."""
 
     x0: X
     z: Float[Array, "T 6"]
