@@ -46,6 +46,8 @@ def build(name: str, noise: LogNoise, learned: Any, step_s: float, steps: float 
     filt = catalogue.build(name, model, q, r, learned, own_noise=False)
     if not isinstance(filt, AdaptiveFilter):
         return SteppedFilter(filt)
+    if not catalogue.entry(name).adapts:
+        return filt
     spread = Spread(filt.rule, jnp.asarray(steps, real_dtype()))
     return eqx.tree_at(lambda f: f.rule, filt, spread)
 
