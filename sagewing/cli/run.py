@@ -18,6 +18,7 @@ from sagewing.logs.readers.read import read_log
 from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
 from sagewing.logs.tum import tum
+from sagewing.policy import Noise
 from sagewing.policy.filter_settings import TrainedIn
 from sagewing.problems.weights import flight_weights, learned_part, runnable
 from sagewing.report import own
@@ -87,7 +88,8 @@ class Run:
             return flight_weights(filters, "real", "good", {})
         policy, _ = learned_part(self.policy)
         if not isinstance(policy, TrainedIn):
-            raise InputError(f"--policy takes a policy; {self.policy} holds none.")
+            what = "tuned noise" if isinstance(policy, Noise) else "a network"
+            raise InputError(f"--policy takes a policy; {self.policy} holds {what}.")
         if "ndr" not in filters:
             raise InputError("--policy is for the filter ndr: add ndr to --filter.")
         others = [name for name in filters if name != "ndr"]
