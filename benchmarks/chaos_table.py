@@ -8,8 +8,9 @@ import jax
 from dynamax_ekf import dynamax_ekf
 from timing import race, show
 
+from sagewing.catalogue import CHAOS, ORACLE, shown_by
 from sagewing.problems.chaos import ALIGNED, LORENZ, episodes
-from sagewing.studies.chaos import FILTERS, ORACLE, build, oracle, score
+from sagewing.studies.chaos import build, oracle, score
 
 RUNS, STEPS = 1000, 600
 
@@ -18,9 +19,8 @@ def main() -> None:
     model = LORENZ.model(ALIGNED)
     records = episodes(jax.random.key(0), LORENZ, ALIGNED, RUNS, STEPS)
     contenders = {"dynamax EKF": dynamax_ekf(model, records)}
-    for name in FILTERS:
-        told = oracle(LORENZ, ALIGNED, records) if name == ORACLE else None
-        filt = told or build(name, LORENZ, ALIGNED)
+    for name in shown_by(CHAOS):
+        filt = oracle(LORENZ, ALIGNED, records) if name == ORACLE else build(name, LORENZ, ALIGNED)
         contenders[name] = lambda filt=filt: score(filt, records)
     seconds = race(contenders, rounds=5)
     show(f"{RUNS} x {STEPS} steps, time for each step", seconds, "dynamax EKF", RUNS * STEPS)

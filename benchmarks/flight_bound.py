@@ -16,16 +16,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.cli.train_flight import degradation
-from sagewing.cli.weights import flight_weights
+from sagewing.cli.weights import own_weights
 from sagewing.filters import OracleEKF
 from sagewing.models.rotations import euler_angles
 from sagewing.policy import Noise
 from sagewing.problems.flight.dataset import SIM, load
 from sagewing.problems.flight.records import IMU, POSE, Flights
-from sagewing.studies.flight import NOISE, NOISIER, SCENARIOS, build, estimate, make_records, score
+from sagewing.problems.flight.setup import NOISE, P0, degradation, estimator
+from sagewing.problems.weights import flight_weights
+from sagewing.studies.flight import NOISIER, SCENARIOS, build, estimate, make_records, score
 from sagewing.train import Schedule, train
-from sagewing.train.flight import P0, FlightTraining, draw, estimator
+from sagewing.train.flight import FlightTraining, draw
 from sagewing.train.losses import pose_loss
 
 SEED, SECONDS = 77, 10.0
@@ -116,7 +117,7 @@ def errors(filt, pieces, records, windows):
 
 def main() -> None:
     data, pieces = flights()
-    learned = flight_weights(FILTERS, SIM, "paper", sys.argv[1:])
+    learned = flight_weights(FILTERS, SIM, "paper", own_weights(sys.argv[1:]))
     noise, model = learned["ekf-gated"], estimator(data.vehicle)
     print(
         f"{len(pieces)} flights of {SECONDS:g} s; RMSE of position, m (how much of it is less than "

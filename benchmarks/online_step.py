@@ -10,8 +10,9 @@ import numpy as np
 
 import sagewing as sw
 from sagewing.codegen.c99 import NAME, source
+from sagewing.problems.flight.setup import P0, Q0, R0, estimator
 from sagewing.runtime.cache import FLAGS
-from sagewing.train.flight import LEARNERS, P0, Q0, R0, estimator
+from sagewing.studies.flight import build
 
 ROUNDS = 5
 LOOP = """
@@ -67,7 +68,7 @@ def cases():
             None,
         ),
         "EKF, 19 states": (sw.EKF(flight, Q0, R0), *hover, np.zeros(6), u),
-        "NDR-SHKF, 19 states": (LEARNERS["ndr"].build(flight, policy), *hover, np.zeros(6), u),
+        "NDR-SHKF, 19 states": (build("ndr", flight, policy), *hover, np.zeros(6), u),
     }
 
 

@@ -20,7 +20,7 @@ from sagewing.logs.estimate.estimate import measurements
 from sagewing.logs.readers.read import read_log
 from sagewing.logs.timeline import timeline
 from sagewing.models import QuadrotorKinematic
-from sagewing.train.flight import P0, Q0, R0
+from sagewing.problems.flight.setup import P0, Q0, R0
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import log_files

@@ -6,11 +6,12 @@ nobody was trained or tested on. Usage: python benchmarks/quaternion_length.py
 
 from flight_bound import SEED, errors, flights
 
-from sagewing.cli.weights import flight_weights
+from sagewing.catalogue import UNIVERSAL
 from sagewing.models import Switched
 from sagewing.problems.flight.dataset import SIM
-from sagewing.studies.flight import NOISE, SCENARIOS, UNIVERSAL, build, make_records
-from sagewing.train.flight import estimator
+from sagewing.problems.flight.setup import NOISE, estimator
+from sagewing.problems.weights import flight_weights
+from sagewing.studies.flight import SCENARIOS, build, make_records
 
 FILTERS = ("ekf", "shkf995", "shkf999", UNIVERSAL)  # with noise that was not fitted to either
 
@@ -25,7 +26,7 @@ class LengthUnknown(Switched):
 
 def main() -> None:
     data, pieces = flights()
-    learned = flight_weights(FILTERS, SIM, "paper", ())
+    learned = flight_weights(FILTERS, SIM, "paper", {})
     model = estimator(data.vehicle)
     models = {"P stays": LengthUnknown(model.models, model.inputs), "P follows": model}
     print(f"{len(pieces)} flights; RMSE of position, m, and of attitude, rad")

@@ -16,7 +16,7 @@ def test_an_oracle_knows_what_is_wrong_in_every_case():
     system = unseen.UNSEEN["masses"]
     draw = jax.jit(lambda case: unseen.episodes(system, case, jax.random.key(0), 2, 60))
     for case in unseen.CASES.values():
-        drawn = draw(unseen.Case(*map(jnp.asarray, case)))
+        drawn = draw(unseen.NoiseCase(*map(jnp.asarray, case)))
         assert np.isclose(float(drawn.q[0, 0, 0]), case.q * system.q0[0])
         wrong = np.asarray(drawn.r)[:20, 0] / system.r0[0]
         allowed = (case.r, case.r * case.outlier_scale)
@@ -28,7 +28,7 @@ def rows_of(cells):
     """Rows of cells, each given by its ratio and its interval beside that of the others, 1.2."""
     return [
         {"system": s, "case": c, "filter": f, "ratio": ours if f == bench.LEARNED else 1.2}
-        | dict(zip(bench.BESIDE, (ours / 1.2, *interval), strict=True))
+        | dict(zip(bench.PAIRED_RATIO, (ours / 1.2, *interval), strict=True))
         for (s, c), (ours, *interval) in cells.items()
         for f in (*bench.UNTRAINED, bench.TUNED, bench.LEARNED)
     ]
@@ -48,7 +48,7 @@ def test_behind_is_what_the_runs_of_a_cell_say_for_certain():
     cells = {"a": (1.1, 0.9, 0.95), "b": (1.2, 0.99, 1.01), "c": (1.3, 1.05, 1.1)}
     cells["d"] = (1.2001, 0.999, 1.002)
     rows = rows_of({(s, "right"): row for s, row in cells.items()})
-    assert bench.standing(rows) == (1, 2, 1, 2)
+    assert bench.win_counts(rows) == (1, 2, 1, 2)
     assert np.isclose(bench.checks(rows)[-1].number, 0.5)  # the best has the smallest figure
 
 
@@ -58,7 +58,7 @@ def test_a_filter_is_held_against_another_run_by_run():
     oracle = np.where(np.arange(400) < 10, 10.0 * bench.LOST, 1.0)  # ten runs do not count
     errors = (theirs * 1.02 * little, theirs * 1.02 * less)
     ours = [bench.ratios(np.where(oracle > 1.0, 1e9, e), oracle) for e in errors]
-    middle, low, high = bench.beside(ours, bench.ratios(theirs, oracle)).values()
+    middle, low, high = bench.paired_ratio(ours, bench.ratios(theirs, oracle)).values()
     assert low < np.sqrt(1.02) < high
     spread = 0.5 * 0.01 / np.sqrt(2.0)  # of the mean of two
     assert np.isclose(np.log(high / middle), 1.96 * spread / np.sqrt(390.0), rtol=0.15)

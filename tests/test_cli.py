@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing import catalogue
 from sagewing.cli import console, demo, fitting, train_flight
 from sagewing.cli.commands import COMMANDS, GROUPS
 from sagewing.cli.main import main
@@ -22,7 +23,7 @@ from sagewing.problems.chaos import LORENZ, PROTOCOLS
 from sagewing.problems.flight import dataset
 from sagewing.report.page.scene_file import read_scene
 from sagewing.sim.plant import Flown
-from sagewing.studies.chaos import FILTERS, build
+from sagewing.studies.chaos import build
 from sagewing.train import Progress, Trained, flight
 from sagewing.train.flight import FlightTraining
 
@@ -65,7 +66,7 @@ def weights(tmp_path_factory):
     """A policy for flights as it is before training, under its shipped name."""
     folder = tmp_path_factory.mktemp("weights")
     setup = FlightTraining(architecture=replace(Architecture.flight(), hidden=4, depth=1))
-    policy = flight.LEARNERS["ndr"].make(setup, jax.random.key(0))
+    policy = flight.RECIPES["ndr"].begin(setup, jax.random.key(0))
     policy.save(folder / "flight-sim-paper-ndr")
     return folder
 
@@ -79,8 +80,8 @@ def shipped(weights, monkeypatch):
 def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, monkeypatch):
     # To compile all of them would take a minute.
     known = {"ekf", "shkf995", "shkf999", "ekf-tuned", "ekf-gated", "ndr", "ndr-shared"}
-    assert set(demo.FILTERS) >= known
-    monkeypatch.setattr(demo, "FILTERS", ("ekf", "ndr"))
+    assert set(catalogue.shown_by("demo")) >= known
+    monkeypatch.setattr(catalogue, "shown_by", lambda command: ("ekf", "ndr"))
     args = ["--seeds", "1", "--json", str(tmp_path / "r.json")]
     main(["demo", "--out", str(tmp_path / "d"), *args])
     printed = capsys.readouterr()
@@ -125,7 +126,7 @@ def trained_at_once(monkeypatch):
     """Training stops before it begins; that it learns is tested with the training."""
 
     def train(setup, flights, seeds, *, folder, resume, report):
-        made = [flight.LEARNERS[setup.filter].make(setup, jax.random.key(s)) for s in seeds]
+        made = [flight.RECIPES[setup.filter].begin(setup, jax.random.key(s)) for s in seeds]
         epochs = setup.schedule.epochs
         report(Progress(epochs, epochs, 0.0, 0))
         none = jnp.zeros(len(seeds), int)
@@ -165,7 +166,7 @@ def test_flight_filters_are_tuned_and_trained_with_the_settings_of_the_options(t
         (["train", "flight", "--filter", "ndr-shared", "--depth", "2"], "with --filter ndr-shared"),
         (["tune", "flight", "--steps", "0"], "--steps must be at least 1"),
         (["demo", "--seeds", "0"], "--seeds must be at least 1"),
-        (["bench", "flight", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf995"),
+        (["bench", "flight", "--filters", "ekf,ukf"], "no filter 'ukf'; known: ekf, shkf95"),
         (["bench", "flight", "--scenarios", "fog"], "no scenario 'fog'; known: baseline"),
         (["bench", "flight", "--weights", "ekf=x"], "--weights takes FILTER=DIR"),
         (["bench", "flight", "--filters", "ekf", "--data", "smi"], "there is no folder at smi"),
@@ -256,7 +257,7 @@ def test_bench_leaves_a_row_for_each_filter_and_system_tables_and_figures(tmp_pa
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_filter_of_the_table_can_be_built_from_what_ships(protocol):
-    for name in FILTERS:
+    for name in catalogue.shown_by(catalogue.CHAOS):
         if name != "ekf-oracle":
             filt = build(name, LORENZ, PROTOCOLS[protocol])
             assert (filt.n_x, filt.n_z) == (3, 2)

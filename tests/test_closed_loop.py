@@ -8,13 +8,12 @@ import pytest
 from sagewing.models.quadrotor import Q, R
 from sagewing.models.rotations import from_euler_angles
 from sagewing.problems.flight.records import IMU, POSE
+from sagewing.problems.flight.setup import NOISE, P0
 from sagewing.report import closed_loop
 from sagewing.report.table import markdown
 from sagewing.sim.mission import DESCENT, EASE, Mission
 from sagewing.sim.paths import HEIGHT, circles, goal
 from sagewing.studies.closed_loop import CORRIDOR, fly
-from sagewing.studies.flight import NOISE
-from sagewing.train.flight import P0
 
 SECONDS, DARK = 2.0, 0.6
 

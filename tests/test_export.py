@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing import catalogue
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
 from sagewing.cli.output import NewOutput
 from sagewing.codegen.c99 import source
 from sagewing.codegen.notice import comment
 from sagewing.codegen.package import FILES
+from sagewing.problems.named import problem_named
+from sagewing.problems.problem import draw_record
 from sagewing.studies.arm import on_cortex_m7
-from sagewing.studies.exported import built, drawn, known
 
 OWN = """
 import jax.numpy as jnp
@@ -74,10 +76,11 @@ def test_replay_gives_the_estimates_of_run(exported):
     command = ["./replay", "start.csv", "measurements.csv"]
     said = subprocess.run(command, cwd=exported, capture_output=True, text=True, check=True).stdout
     found = np.array([[float(v) for v in line.split(",")] for line in said.splitlines()])
-    system = known("lorenz", {})
-    z, _ = drawn(system, 60, seed=0)
-    filt = built("ndr", system, sw.Policy.pretrained("chaos"))
-    made = sw.run(filt, system.x0, system.P0, z, dt=system.dt)
+    problem = problem_named("lorenz", {})
+    z, _ = draw_record(problem, 60, seed=0)
+    policy = sw.Policy.pretrained("chaos")
+    filt = catalogue.build("ndr", problem.model, problem.q, problem.r, policy)
+    made = sw.run(filt, problem.x0, problem.P0, z, dt=problem.dt)
     np.testing.assert_allclose(found[:, 1:4], made.x, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(
         found[:, 4:], np.sqrt(np.diagonal(made.P, axis1=1, axis2=2)), rtol=1e-2
@@ -225,7 +228,8 @@ def test_latencies_of_every_backend(tmp_path, capsys):
 
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M")
 def test_a_small_filter_fits_a_small_computer():
-    fit = on_cortex_m7(source(built("ekf", known("lorenz", {})), dtype=np.float32))
+    lorenz = problem_named("lorenz", {})
+    fit = on_cortex_m7(source(sw.EKF(lorenz.model, lorenz.q, lorenz.r), dtype=np.float32))
     assert fit is not None
     assert 1000 < fit.flash < 50_000
     assert 100 < fit.ram < 10_000

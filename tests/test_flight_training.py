@@ -9,23 +9,20 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing.catalogue import SHARED
 from sagewing.logs import Flight
 from sagewing.metrics.pose import nees, pose_covariance, pose_std
 from sagewing.models.quadrotor import GRAVITY, QDRONE, Q, R
 from sagewing.problems.flight.records import IMU, POSE, Flights, record, rows_of
-from sagewing.studies.flight import NOISE, Estimates, make_records, score, window_of
+from sagewing.problems.flight.setup import NOISE, P0, Q0, R0, estimator
+from sagewing.studies.flight import Estimates, make_records, score, window_of
 from sagewing.train import Schedule
 from sagewing.train.flight import (
     CURRICULUM,
-    LEARNERS,
-    P0,
-    Q0,
-    R0,
-    SHARED,
+    RECIPES,
     FlightTraining,
     blackout,
     curriculum,
-    estimator,
     schedule,
     settings,
     train_flight,
@@ -162,7 +159,7 @@ def test_a_training_goes_on_from_what_it_is_given():
 
 
 def test_shared_networks_begin_as_the_universal_policys_around_tuned_noise(tmp_path):
-    made = LEARNERS[SHARED].make(FlightTraining(filter=SHARED), jax.random.key(0))
+    made = RECIPES[SHARED].begin(FlightTraining(filter=SHARED), jax.random.key(0))
     begun = sw.Universal.pretrained("universal")
     for own, other in zip(*map(jax.tree.leaves, (made.state, begun.state)), strict=True):
         np.testing.assert_array_equal(own, other)

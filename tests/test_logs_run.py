@@ -20,7 +20,6 @@ from log_files import (
 
 import sagewing as sw
 from sagewing.cli import main as cli
-from sagewing.cli.weights import flight_weights
 from sagewing.filters import Attenuation, Fading, Frozen, PerPredictionStep, StepInfo
 from sagewing.logs.estimate.estimate import estimate_log
 from sagewing.logs.estimate.filters import noise_of
@@ -33,6 +32,7 @@ from sagewing.logs.signal import Signal
 from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
+from sagewing.problems.weights import flight_weights
 from sagewing.report.log import caption, clocks_and_noise, refusals
 from sagewing.report.page import results_table
 
@@ -57,7 +57,7 @@ def log_of(flight, keep=None, **more):
 
 @pytest.fixture(scope="module")
 def learned():
-    return flight_weights(FILTERS, "real", "good", ())
+    return flight_weights(FILTERS, "real", "good", {})
 
 
 @pytest.fixture(scope="module")
@@ -209,10 +209,10 @@ def test_a_position_without_attitude_is_a_pose_with_channels_missing(flight):
 def test_fitted_noise_is_raised_for_a_worse_pose_and_kept_for_a_better_one(learned):
     own = np.asarray(learned["ndr"].nominal.r[0])
     for std in (1e-4, 3.0):
-        noise = noise_of("ndr", learned["ndr"], (std,) * 3, None, turns=True)
+        noise = noise_of(learned["ndr"], (std,) * 3, None, turns=True)
         np.testing.assert_allclose(noise.r[:3], np.maximum(own[:3], std**2), rtol=1e-6)
         np.testing.assert_allclose(noise.r[3:], own[3:], rtol=1e-6)
-        assert noise_of("ekf", None, (std,) * 3, None, turns=True).r[:3] == pytest.approx(std**2)
+        assert noise_of(None, (std,) * 3, None, turns=True).r[:3] == pytest.approx(std**2)
 
 
 def test_what_a_correction_says_of_q_is_shared_by_the_steps_before_it():

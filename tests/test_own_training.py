@@ -6,13 +6,15 @@ import pytest
 from log_files import flown, px4, ulog_bytes
 
 import sagewing as sw
-from sagewing.cli import own_training, train_flight
+from sagewing.cli import train_flight
 from sagewing.cli.main import main
-from sagewing.cli.own_training import verdict
 from sagewing.policy.storage import read_card
 from sagewing.problems.flight.own_logs import are_logs, own_flights
+from sagewing.problems.flight.setup import Q0, R0
+from sagewing.studies import own_training
+from sagewing.studies.own_training import verdict
 from sagewing.train import Progress, Trained, flight
-from sagewing.train.flight import Q0, R0
+from sagewing.train.tuning import Tuned
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +68,12 @@ def test_the_command_ends_with_a_table_a_word_and_a_card(logs, tmp_path, capsys,
     """Tuning and training stop before they begin; both are tested elsewhere."""
 
     def trained(setup, flights, seeds, *, folder, resume, report):
-        made = [flight.LEARNERS[setup.filter].make(setup, jax.random.key(s)) for s in seeds]
+        made = [flight.RECIPES[setup.filter].begin(setup, jax.random.key(s)) for s in seeds]
         report(Progress(1, 1, 0.0, 0))
         return Trained(made, jnp.zeros((len(seeds), 1)), jnp.zeros(len(seeds), int))
 
     monkeypatch.setattr(train_flight, "train_flight", trained)
-    monkeypatch.setattr(train_flight, "tuned", lambda *_: sw.Noise(Q0, R0))
+    monkeypatch.setattr(train_flight, "tune", lambda *_: Tuned(sw.Noise(Q0, R0), [0.0]))
     monkeypatch.setattr(own_training, "SCENARIOS", ("denial",))
     monkeypatch.setattr(own_training, "DRAWS", 1)
     out = tmp_path / "mine"

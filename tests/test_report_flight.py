@@ -10,15 +10,16 @@ from rich.console import Console
 from test_identify import FRAME, TRUE, flown
 
 import sagewing as sw
+from sagewing import catalogue
 from sagewing.logs import Flight
 from sagewing.problems.flight import dataset, identify
-from sagewing.problems.flight.records import IMU, Record
+from sagewing.problems.flight.records import IMU, FlightRecord
 from sagewing.report import flight, flight_figures
 from sagewing.report.numbers import rounded
 from sagewing.report.page import angles, results_table
 from sagewing.report.style import COLOURS, LABELS
 from sagewing.report.table import latex, markdown, terminal
-from sagewing.studies.flight import DEAD_RECKONING, FILTERS, ONBOARD, Comparison, Estimates
+from sagewing.studies.flight import Estimates, FlightComparison
 from sagewing.studies.scenes import scene_of
 
 RECORDED = Path(__file__).parents[2] / "shared" / "flights"
@@ -89,7 +90,7 @@ def test_every_table_has_every_filter_and_marks_the_best():
 
 
 def test_every_filter_of_the_benchmark_has_a_name_and_a_colour_of_its_own():
-    there = {*FILTERS, ONBOARD, DEAD_RECKONING}
+    there = {entry.name for entry in catalogue.entries()}
     assert there <= LABELS.keys() & COLOURS.keys()
     assert len(set(COLOURS.values())) == len(COLOURS)
 
@@ -108,11 +109,11 @@ def comparison(lengths):
     z[0, windows[0], 2] = 9.81
     truth = np.zeros((runs, longest, 7))
     truth[..., 3] = 1.0
-    records = Record(np.zeros((runs, 19)), z, u, truth[..., :3], truth[..., 3:])
+    records = FlightRecord(np.zeros((runs, 19)), z, u, truth[..., :3], truth[..., 3:])
     noise = np.full((runs, longest, 25), 0.1)
     made = Estimates(x, np.ones((runs, longest)), noise[..., :19], noise[..., 19:], noise)
     flights = [replace(flown(0), name=f"flight-{i}") for i in range(runs)]
-    return Comparison(
+    return FlightComparison(
         "denial", flights, 1, 0.01, records, list(lengths), windows, {"ndr": made}, []
     )
 

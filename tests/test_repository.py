@@ -63,6 +63,15 @@ def test_every_folder_of_the_package_is_a_layer_and_says_what_lives_there():
         assert len(readme.splitlines()) <= 20, folder.name
 
 
+def test_no_class_name_is_defined_twice():
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
 def test_the_code_in_the_readme_runs(capsys):
     """All blocks of a page share their names, as a reader's session would."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

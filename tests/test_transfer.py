@@ -18,7 +18,9 @@ from sagewing.logs import Flight
 from sagewing.models import QuadrotorKinematic
 from sagewing.policy.ndr.embedding import FLIGHT_TILES
 from sagewing.policy.ndr.features import FEATURES
+from sagewing.policy.ndr.untrained import untrained
 from sagewing.problems.chaos import PROTOCOLS
+from sagewing.problems.flight.setup import P0, Q0, R0
 from sagewing.report.transfer import PAPER, lines_of
 from sagewing.studies import flight
 from sagewing.studies.transfer import (
@@ -30,9 +32,7 @@ from sagewing.studies.transfer import (
     UNTRAINED,
     to_chaos,
     to_flight,
-    untrained,
 )
-from sagewing.train.flight import P0, Q0, R0
 
 SMALL = {"hidden": 5, "encoder": (6, 4), "context": (4,), "head": (7,), "decoder": (4,)}
 KEY = jax.random.key(3)
@@ -250,7 +250,12 @@ def test_on_chaos_there_is_a_row_for_each_offset_after_the_filters_at_home():
 
 
 def test_an_untrained_policy_says_one_half():
-    filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.1] * 3, [1.0] * 2, untrained(BOUNDS, "posterior"))
+    filt = sw.NDRSageHusa(
+        sw.models.Lorenz(),
+        [0.1] * 3,
+        [1.0] * 2,
+        untrained([0.1] * 3, [1.0] * 2, BOUNDS, "posterior"),
+    )
     z = np.random.default_rng(0).normal(size=(4, 2))
     assert np.all(sw.run(filt, np.ones(3), np.eye(3), z, dt=0.01).d == 0.5)
 

@@ -16,7 +16,7 @@ from sagewing.filters import Attenuation, Frozen, StepInfo
 from sagewing.filters.run import Result
 from sagewing.filters.step import Linearization
 from sagewing.policy.universal.policy import bend
-from sagewing.studies.universal import SHIPPED
+from sagewing.studies.universal import TRAININGS
 from sagewing.train.losses import state_loss
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -236,7 +236,7 @@ def test_the_shipped_one_is_what_a_new_user_tries():
     assert isinstance(policy, sw.Universal)
     filt = sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy=policy)
     assert (filt.n_x, filt.n_z) == (3, 2)
-    made = [sw.Universal.pretrained(name) for name in SHIPPED]
+    made = [sw.Universal.pretrained(name) for name in TRAININGS]
     assert not eqx.tree_equal(made[0], made[1])
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 import sagewing as sw
 from sagewing.models.quadrotor import N_X, Q, R
-from sagewing.train.flight import P0 as FLIGHT_P0
-from sagewing.train.flight import Q0 as FLIGHT_Q0
-from sagewing.train.flight import R0 as FLIGHT_R0
-from sagewing.train.flight import estimator
+from sagewing.problems.flight.setup import P0 as FLIGHT_P0
+from sagewing.problems.flight.setup import Q0 as FLIGHT_Q0
+from sagewing.problems.flight.setup import R0 as FLIGHT_R0
+from sagewing.problems.flight.setup import estimator
 
 # A record: so many good steps, the trouble, then as many to come back in, and those that are scored
 BEFORE, TIME_TO_RECOVER, SCORED = 200, 500, 200

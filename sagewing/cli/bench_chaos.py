@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import own_weights
@@ -12,7 +13,7 @@ from sagewing.problems.chaos import protocol_named
 from sagewing.report import chaos, chaos_figures
 from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
-from sagewing.studies.chaos import CHUNK, FILTERS, LEARNED, LEARNERS, check_names, compare
+from sagewing.studies.chaos import CHUNK, check_names, compare
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class BenchChaos:
     output: NewOutput = NewOutput(Path("out/bench-chaos"))
     protocol: str = "aligned"
     """aligned or paper, with changes such as paper,lag=no (see docs/protocol.md)"""
-    filters: str = ",".join(FILTERS)
+    filters: str = ",".join(catalogue.shown_by(catalogue.CHAOS))
     """which filters, in the order of the table"""
     systems: str = "lorenz,rossler"
     """which systems: lorenz, rossler, thomas"""
@@ -48,8 +49,7 @@ class BenchChaos:
         filters, systems = self.filters.split(","), self.systems.split(",")
         check_names(filters, systems)
         protocol = protocol_named(self.protocol)
-        kinds = {name: LEARNERS[learner].kind for name, learner in LEARNED.items()}
-        learned = own_weights(self.weights, kinds)
+        learned = own_weights(self.weights)
         comparisons = []
         chunks = -(-self.runs // CHUNK)
         with console.progress() as bar:

@@ -5,26 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
-from sagewing.cli.weights import flight_weights
+from sagewing.cli.weights import own_weights
 from sagewing.files import write_atomically
 from sagewing.problems.flight.dataset import SIM, Dataset, load
 from sagewing.problems.flight.records import WithoutPose
+from sagewing.problems.flight.setup import NOISE
+from sagewing.problems.weights import flight_weights
 from sagewing.report import flight, flight_figures
 from sagewing.report.page.drawing import drawing_of
 from sagewing.report.page.result_page import OVERVIEW, overview_in, write_page
 from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
-from sagewing.studies.flight import (
-    NOISE,
-    SCENARIOS,
-    SHIPPED,
-    UNIVERSAL,
-    Comparison,
-    check_names,
-    compare,
-)
+from sagewing.studies.flight import SCENARIOS, FlightComparison, check_names, compare
 from sagewing.studies.scenes import scene_of
 
 
@@ -46,7 +41,7 @@ class BenchFlight:
     """the circles of the folder, or what another vehicle flew there: its second half"""
     scenarios: str = ",".join(SCENARIOS)
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
-    filters: str = ",".join((*SHIPPED, UNIVERSAL))
+    filters: str = ",".join(catalogue.shown_by(catalogue.FLIGHT))
     """which filters, in the order of the table"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
@@ -66,7 +61,7 @@ class BenchFlight:
         filters, scenarios = self.filters.split(","), self.scenarios.split(",")
         check_names(filters, scenarios)
         kind = "sim" if self.data == SIM else "real"
-        learned = flight_weights(filters, kind, self.noise, self.weights)
+        learned = flight_weights(filters, kind, self.noise, own_weights(self.weights))
         with console.err.status("preparing the flights"):
             data = load(self.data, self.seed, parts=("test",))
         console.notes(data.notes)
@@ -109,7 +104,9 @@ class BenchFlight:
         console.err.print(f"Written: {out}/ (report.html, result.json, tables, figures)")
 
 
-def write_report(folder: Path, result: BenchResult, comparisons: Sequence[Comparison]) -> None:
+def write_report(
+    folder: Path, result: BenchResult, comparisons: Sequence[FlightComparison]
+) -> None:
     """The page, with plots of the last scenario's first record, and the files it is made from."""
     flight_figures.overview(comparisons, folder / OVERVIEW)
     write_page(folder, result, drawing_of(scene_of(comparisons[-1], 0)), overview_in(folder))
@@ -125,7 +122,7 @@ def compare_all(
     without_pose: WithoutPose = "dynamic",
     seed: int,
     seeds: int,
-) -> list[Comparison]:
+) -> list[FlightComparison]:
     """The filters on the held-out flights in every scenario, with a progress bar."""
     comparisons = []
     with console.progress() as bar:

@@ -2,25 +2,36 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import tyro
 
+from sagewing import catalogue
+from sagewing.catalogue import UNIVERSAL
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
-from sagewing.cli.weights import learned_part
 from sagewing.codegen.c99 import source
 from sagewing.errors import InputError
+from sagewing.policy import Noise
+from sagewing.problems.named import QUADROTOR, problem_named
+from sagewing.problems.problem import Problem, draw_record
+from sagewing.problems.weights import learned_part
 from sagewing.report import latency
 from sagewing.report.table import terminal
 from sagewing.results import BenchResult
 from sagewing.studies.arm import FLASH, RAM, on_cortex_m7, on_linux_arm
-from sagewing.studies.exported import QUADROTOR, System, built, drawn, known
-from sagewing.studies.flight import UNIVERSAL
-from sagewing.studies.latency import BACKENDS, Case, measured, summary
+from sagewing.studies.latency import BACKENDS, TimedFilter, measured, summary
 
 POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
 FILTERS = ("ekf", "shkf99", "ndr")
+# What is timed of a learned filter, whatever the model; an ndr has one policy for each size.
+LEARNED = {"ndr": POLICIES, UNIVERSAL: dict.fromkeys(POLICIES, "universal")}
+KNOWN = ", ".join(
+    entry.name
+    for entry in catalogue.entries()
+    if entry.build is not None and (entry.needs in (None, Noise) or entry.name in LEARNED)
+)
 RECORD = 1000  # rows that a measurement goes round in
 
 
@@ -38,8 +49,7 @@ class BenchLatency:
     """
 
     output: NewOutput = NewOutput(Path("out/bench-latency"))
-    filters: str = ",".join(FILTERS)
-    """which: ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf, ndr, ndr-universal"""
+    filters: Annotated[str, tyro.conf.arg(help=f"which: {KNOWN}")] = ",".join(FILTERS)
     models: str = ",".join(POLICIES)
     """which models: lorenz, rossler, thomas (3 states), quadrotor (19)"""
     backends: str = ",".join(BACKENDS)
@@ -57,14 +67,14 @@ class BenchLatency:
         for backend in backends:
             if backend not in BACKENDS:
                 raise InputError(f"There is no backend {backend!r}; known: {', '.join(BACKENDS)}.")
-        systems = {name: known(name, {}) for name in self.models.split(",")}
+        problems = {name: problem_named(name, {}) for name in self.models.split(",")}
         rows: list[dict[str, Any]] = []
         with console.progress() as bar:
-            total = len(systems) * len(filters) * len(backends)
+            total = len(problems) * len(filters) * len(backends)
             task = bar.add_task("timings", total=total, note="compiling")
-            for model, system in systems.items():
+            for model, problem in problems.items():
                 for name in filters:
-                    case, about = _case(name, model, system, self.seed)
+                    case, about = _case(name, model, problem, self.seed)
                     for backend in backends:
                         spent = summary(measured(case, backend, self.steps))
                         where = {"filter": name, "model": model, "backend": backend}
@@ -78,15 +88,15 @@ class BenchLatency:
         console.err.print(f"Written: {self.output.out / 'result.json'}")
 
 
-def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[str, Any]]:
+def _case(name: str, model: str, problem: Problem, seed: int) -> tuple[TimedFilter, dict[str, Any]]:
     """A filter with a record to time it on, and the size of its C."""
-    own = {"ndr": POLICIES.get(model, POLICIES["lorenz"]), UNIVERSAL: "universal"}
-    learned = learned_part(own[name])[0] if name in own else None
-    filt = built("ndr" if name in own else name, system, learned)
-    made = source(filt, system.n_u, dtype=np.float32)
+    own = LEARNED.get(name)
+    learned = None if own is None else learned_part(own.get(model, own["lorenz"]))[0]
+    filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
+    made = source(filt, problem.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)
-    z, u = drawn(system, RECORD, seed)
-    case = Case(filt, system.x0, system.P0, z, u)
+    z, u = draw_record(problem, RECORD, seed)
+    case = TimedFilter(filt, problem.x0, problem.P0, z, u)
     about = {
         "operations": made.operations,
         "state_bytes": 4 * sum(field.size for field in made.program.state),

@@ -15,8 +15,8 @@ from sagewing.report import transfer
 from sagewing.report.table import latex, markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.chaos import CHUNK, check_names
-from sagewing.studies.flight import CLASSICAL, SCENARIOS
-from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight
+from sagewing.studies.flight import SCENARIOS
+from sagewing.studies.transfer import BOUNDS, OFFSETS, native, to_chaos, to_flight, untuned
 
 REFERENCES = 3  # filters that to_chaos runs in addition to the offsets
 
@@ -72,7 +72,7 @@ class BenchTransfer:
         flown: list[dict[str, Any]] = []
         with console.progress() as bar:
             forward = len(systems) * (REFERENCES + len(OFFSETS)) * -(-self.runs // CHUNK)
-            backward = len(SCENARIOS) * (len(CLASSICAL) + 2) * self.reverse
+            backward = len(SCENARIOS) * (len(untuned()) + 2) * self.reverse
             task = bar.add_task("runs", total=forward + backward, note="")
 
             def report(name: str) -> None:

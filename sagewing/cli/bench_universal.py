@@ -13,7 +13,7 @@ from sagewing.report import universal
 from sagewing.report.table import markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.studies.universal import (
-    SHIPPED,
+    TRAININGS,
     bench,
     check_systems,
     checks,
@@ -39,7 +39,7 @@ class BenchUniversal:
     """records of each system and noise"""
     steps: int = 500
     """measurements in a record"""
-    policies: str = ",".join(SHIPPED)
+    policies: str = ",".join(TRAININGS)
     """trainings to pool: shipped names or folders of `sagewing train universal`"""
     drift: bool = True
     """also run Rössler for 10,000 steps: does it stay as good as it was"""

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.cli.bench_flight import compare_all, write_report
 from sagewing.cli.output import NewOutput
-from sagewing.cli.weights import flight_weights
 from sagewing.problems.flight.dataset import SIM, load
+from sagewing.problems.weights import flight_weights
 from sagewing.report import flight
 from sagewing.report.table import terminal
 from sagewing.results import BenchResult
-from sagewing.studies.flight import SCENARIOS, SHIPPED
+from sagewing.studies.flight import SCENARIOS
 
-FILTERS = SHIPPED
 NOISE = "paper"
 
 
@@ -37,17 +37,18 @@ class Demo:
         """Run it."""
         console.at_least_one(self, "seeds")
         self.output.check()
-        learned = flight_weights(FILTERS, SIM, NOISE, ())
+        filters = catalogue.shown_by(catalogue.DEMO)
+        learned = flight_weights(filters, SIM, NOISE, {})
         with console.err.status("preparing the flights"):
             data = load(SIM, self.seed, parts=("test",))
         comparisons = compare_all(
-            data, SCENARIOS, FILTERS, learned, noise=NOISE, seed=self.seed, seeds=self.seeds
+            data, SCENARIOS, filters, learned, noise=NOISE, seed=self.seed, seeds=self.seeds
         )
         rows = [row for comparison in comparisons for row in comparison.rows]
         settings = {
             "data": SIM,
             "scenarios": list(SCENARIOS),
-            "filters": list(FILTERS),
+            "filters": list(filters),
             "noise": NOISE,
             "seeds": self.seeds,
         }

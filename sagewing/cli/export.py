@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import tyro
 
+from sagewing import catalogue
 from sagewing.cli import console
-from sagewing.cli.weights import learned_part
 from sagewing.codegen.package import recorded, write_package
-from sagewing.errors import InputError
-from sagewing.studies.exported import MODELS, QUADROTOR, built, drawn, known, own
+from sagewing.policy.filter_settings import TrainedIn
+from sagewing.problems.named import problem_named, trained_on
+from sagewing.problems.own_model import own_problem
+from sagewing.problems.problem import draw_record
+from sagewing.problems.weights import learned_part
 
 NONE = "none"
+KNOWN = ", ".join(catalogue.buildable())
 STEPS = 60  # of the vector that the C is checked with
 
 
@@ -31,8 +35,7 @@ class Export:
     """what was learned: a folder, the name of a shipped one, or none"""
     model: str | None = None
     """lorenz, rossler, thomas, quadrotor, or FILE.py:NAME of your own; as trained by default"""
-    filter: str | None = None
-    """ekf, ekf-gated, shkf95, shkf99, shkf995, shkf999, vbakf or ndr; as trained by default"""
+    filter: Annotated[str | None, tyro.conf.arg(help=f"{KNOWN}; as trained by default")] = None
     q: tuple[float, ...] = ()
     """variances of the process noise, for a model of your own"""
     r: tuple[float, ...] = ()
@@ -57,28 +60,15 @@ class Export:
         training = provenance.get("training")
         training = training if isinstance(training, dict) else {}
         if self.model is not None and ":" in self.model:
-            system = own(self.model, self.q, self.r, self.x0, self.inputs, self.dt)
+            problem = own_problem(self.model, self.q, self.r, self.x0, self.inputs, self.dt)
         else:
-            system = known(self.model or _trained_on(training), training)
-        trained = {"ekf-tuned": "ekf", "ndr-paper": "ndr", "ndr-shared": "ndr"}
-        as_trained = str(training.get("filter", "ndr" if hasattr(learned, "gain_noise") else "ekf"))
-        name = self.filter or trained.get(as_trained, as_trained)
-        filt = built(name, system, learned)
+            problem = problem_named(self.model or trained_on(training), training)
+        of_policy = "ndr" if isinstance(learned, TrainedIn) else "ekf"
+        name = self.filter or str(training.get("filter", of_policy))
+        filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
         with console.err.status("recording and generating"):
-            z, u = drawn(system, STEPS, self.seed)
-            vector = recorded(filt, system.x0, system.P0, z, u, system.dt)
-            title = f"{name} for {type(system.model).__name__}"
+            z, u = draw_record(problem, STEPS, self.seed)
+            vector = recorded(filt, problem.x0, problem.P0, z, u, problem.dt)
+            title = f"{name} for {type(problem.model).__name__}"
             write_package(self.out, filt, vector, title, provenance, force=self.force)
         console.out.print(f"Written: {self.out}/ (see its README.md; make check)", soft_wrap=True)
-
-
-def _trained_on(training: dict[str, Any]) -> str:
-    """The model that a policy's card names: one of ours, for a name in a file is never imported."""
-    domain = training.get("domain")
-    model = QUADROTOR if domain == "flight" else domain
-    if model not in MODELS:
-        raise InputError(
-            f"policy.json names no model of sagewing: its provenance.training.domain is {domain!r}."
-            f" Name the model with --model: {', '.join(MODELS)}, or FILE.py:NAME of your own."
-        )
-    return model

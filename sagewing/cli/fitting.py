@@ -1,6 +1,6 @@
-"""What `sagewing train` and `sagewing tune` share: a training with a progress bar and a result."""
+"""What `sagewing train` and `sagewing tune` share: progress bars, data, results."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 
 from sagewing.cli import console
+from sagewing.errors import InputError
 from sagewing.policy import Noise
-from sagewing.results import BenchResult, commit, versions, write_result
+from sagewing.problems.flight.dataset import Dataset, load
+from sagewing.problems.flight.own_logs import are_logs, own_flights
+from sagewing.results import BenchResult, write_result
 from sagewing.train import Progress
+from sagewing.train.flight import FlightTraining
 from sagewing.train.loop import Trained
+from sagewing.train.saving import save_trained, seed_folder
+from sagewing.train.tuning import ROUNDS, STRIDES, Tuned, tune_flight
 
 
 @contextmanager
@@ -32,9 +38,8 @@ def fit(
     json: Path | None,
 ) -> list[Any]:
     """Train with a progress bar, write what came out, and return it."""
-    seeds, epochs = settings["seeds"], settings["schedule"]["epochs"]
     with console.progress() as bar:
-        task = bar.add_task("epochs", total=epochs, note="compiling")
+        task = bar.add_task("epochs", total=settings["schedule"]["epochs"], note="compiling")
 
         def report(p: Progress) -> None:
             skipped = f", {p.skipped} updates skipped" if p.skipped else ""
@@ -43,23 +48,45 @@ def fit(
 
         with resumable(bar):
             trained = train(report)
-    rows = []
-    losses = np.asarray(trained.losses)
-    for seed, learned, loss, skipped in zip(
-        seeds, trained.models, losses, trained.skipped, strict=True
-    ):
-        row = {"seed": seed, "loss": float(loss[-20:].mean()), "skipped": int(skipped)}
-        made = {"training": settings, **row, "commit": commit(), "versions": versions()}
-        learned.save(out / f"seed-{seed}", made, overwrite=True)
-        rows.append({**row, "losses": [float(v) for v in loss]})
+    rows = save_trained(trained, settings, out)
+    for row in rows:
         console.out.print(
-            f"seed {seed}: loss {row['loss']:.4f} over the last 20 epochs, "
-            f"{row['skipped']} updates skipped, {out / f'seed-{seed}'}",
+            f"seed {row['seed']}: loss {row['loss']:.4f} over the last 20 epochs, "
+            f"{row['skipped']} updates skipped, {seed_folder(out, row['seed'])}",
             soft_wrap=True,
         )
-    result = BenchResult(command, settings, seeds[0], rows)
+    result = BenchResult(command, settings, settings["seeds"][0], rows)
     write_result(result, out, json)
     return trained.models
+
+
+def tune(setup: FlightTraining, data: Dataset, seed: int, note: str) -> Tuned:
+    """Tune an EKF's noise with a progress bar."""
+    with console.progress() as bar:
+        rounds = ROUNDS * len(STRIDES)
+        task = bar.add_task(note, total=rounds, note="compiling")
+
+        def report(loss: float) -> None:
+            bar.update(task, advance=1, note=f"loss {loss:.5f}")
+
+        found = tune_flight(setup, data.train, seed, report)
+        bar.update(task, completed=rounds)
+    return found
+
+
+def dataset(data: Sequence[str]) -> Dataset:
+    """The flights that --data names, with what a user should know of them."""
+    with console.err.status("preparing the flights"):
+        loaded = own_flights(data) if are_logs(data) else load(data[0], parts=("train",))
+    console.notes(loaded.notes)
+    return loaded
+
+
+def share(option: str, value: float) -> float:
+    """An option's value, if it is a share."""
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"--{option} must lie in 0..1; got {value:g}.")
+    return value
 
 
 def show(noise: Noise) -> None:

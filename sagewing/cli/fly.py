@@ -6,18 +6,19 @@ from typing import Any, Literal
 
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
-from sagewing.cli.weights import flight_weights
+from sagewing.cli.weights import own_weights
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.problems.flight.dataset import SIM
+from sagewing.problems.flight.setup import NOISE, P0, estimator
+from sagewing.problems.weights import flight_weights
 from sagewing.report import closed_loop
 from sagewing.report.table import markdown, terminal
 from sagewing.results import BenchResult
 from sagewing.runtime.online import Online
 from sagewing.sim.paths import CIRCLES
-from sagewing.studies.closed_loop import BLACKOUT, Flown, fly
-from sagewing.studies.flight import NOISE, build, check_names
-from sagewing.train.flight import P0, estimator
+from sagewing.studies.closed_loop import BLACKOUT, FlownMission, fly
+from sagewing.studies.flight import build, check_names
 
 TRUTH = "truth"
 
@@ -58,8 +59,8 @@ class Fly:
         if not 0.0 <= self.blackout <= 8.0:
             raise InputError(f"--blackout must lie in 0..8 seconds; got {self.blackout:g}.")
         self.output.check()
-        learned = flight_weights(filters, SIM, self.noise, self.weights)
-        missions: list[list[Flown]] = []
+        learned = flight_weights(filters, SIM, self.noise, own_weights(self.weights))
+        missions: list[list[FlownMission]] = []
         with console.progress() as bar:
             names = [TRUTH, *(name for name in filters if name != TRUTH)]
             task = bar.add_task("missions", total=self.circles * len(names), note="compiling")

@@ -9,7 +9,6 @@ import tyro
 
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
-from sagewing.cli.weights import flight_weights, learned_part
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.logs.estimate.estimate import LogEstimates, check_outages, estimate_log
@@ -20,13 +19,17 @@ from sagewing.logs.readers.read import read_log
 from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
 from sagewing.logs.tum import tum
+from sagewing.policy import Noise
 from sagewing.policy.filter_settings import TrainedIn
+from sagewing.problems.weights import flight_weights, learned_part, runnable
 from sagewing.report import log as log_report
 from sagewing.report.page.drawing import drawing_of
 from sagewing.report.page.result_page import PAGE, write_page
 from sagewing.report.page.scene_file import SCENE
 from sagewing.report.table import terminal
 from sagewing.results import RESULT, BenchResult
+
+KNOWN = ", ".join(runnable("real", "good"))
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,9 @@ class Run:
 
     log: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="LOG")]
     """the log: a file or a folder"""
-    filter: str = "ekf,shkf995,ekf-gated,ndr"
-    """which filters, of ekf, shkf995, shkf999, ekf-tuned, ekf-gated, ndr, ndr-shared"""
+    filter: Annotated[str, tyro.conf.arg(help=f"which filters, of {KNOWN}")] = (
+        "ekf,shkf995,ekf-gated,ndr"
+    )
     policy: str | None = None
     """a policy of your own for ndr: its folder, or the name of a shipped one"""
     outage: str | None = None
@@ -75,14 +79,15 @@ class Run:
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
         if self.policy is None:
-            return flight_weights(filters, "real", "good", ())
+            return flight_weights(filters, "real", "good", {})
         policy, _ = learned_part(self.policy)
         if not isinstance(policy, TrainedIn):
-            raise InputError(f"--policy takes a policy; {self.policy} holds tuned noise.")
+            what = "tuned noise" if isinstance(policy, Noise) else "a network"
+            raise InputError(f"--policy takes a policy; {self.policy} holds {what}.")
         if "ndr" not in filters:
             raise InputError("--policy is for the filter ndr: add ndr to --filter.")
         others = [name for name in filters if name != "ndr"]
-        return {**flight_weights(others, "real", "good", ()), "ndr": policy}
+        return {**flight_weights(others, "real", "good", {}), "ndr": policy}
 
     def _estimated(
         self,

@@ -1,35 +1,28 @@
 """`sagewing train flight`: fit the NDR-SHKF of the flight estimator."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sagewing.catalogue import GATE, SHARED
 from sagewing.cli import console
-from sagewing.cli.fitting import fit
+from sagewing.cli.fitting import dataset, fit, resumable, share, tune
 from sagewing.cli.output import ResumableOutput
-from sagewing.cli.own_training import BASELINE, OWN, PAPER, Recipe, judge, tuned
 from sagewing.errors import InputError
 from sagewing.policy import Architecture, Noise
 from sagewing.policy.ndr.features import FeatureName
-from sagewing.problems.flight.dataset import SIM, Dataset, load
-from sagewing.problems.flight.own_logs import are_logs, own_flights
+from sagewing.problems.flight.dataset import SIM, Dataset
+from sagewing.problems.flight.own_logs import are_logs
 from sagewing.problems.flight.records import WithoutPose
-from sagewing.sim.degradation import Degradation
-from sagewing.studies.flight import NOISE
+from sagewing.problems.flight.setup import degradation
+from sagewing.report import flight
+from sagewing.studies import own_training
+from sagewing.studies.own_training import BASELINE
 from sagewing.train.checkpoint import SETTINGS
-from sagewing.train.flight import (
-    AVERAGED,
-    GATE,
-    Q0,
-    R0,
-    SHARED,
-    FlightTraining,
-    schedule,
-    settings,
-    train_flight,
-)
+from sagewing.train.flight import FlightTraining, schedule, settings, train_flight
+from sagewing.train.flight_defaults import OWN, PAPER, FlightDefaults, begin_from
 from sagewing.train.losses import WindowLoss
+from sagewing.train.saving import save_noise, seed_folder
 
 
 @dataclass(frozen=True)
@@ -100,25 +93,25 @@ class TrainFlight:
     def __call__(self) -> None:
         """Run it."""
         own = are_logs(self.data)
-        recipe = OWN if own else PAPER
-        given = {f.name: getattr(self, f.name) for f in fields(recipe)}
-        recipe = replace(recipe, **{k: v for k, v in given.items() if v is not None})
+        defaults = OWN if own else PAPER
+        given = {f.name: getattr(self, f.name) for f in fields(defaults)}
+        chosen = replace(defaults, **{k: v for k, v in given.items() if v is not None})
         console.at_least_one(self, "seeds")
-        console.at_least_one(recipe, "epochs", "batch", "shortest", "longest")
+        console.at_least_one(chosen, "epochs", "batch", "shortest", "longest")
         self.output.check()
         if not self._ours and (self.nominal is not None or not self.learn_nominal):
             raise InputError("--nominal and --no-learn-nominal do not go with --filter ndr-paper.")
         of_papers = ("features", "depth", "aux_weight")
-        chosen = any(getattr(self, name) != getattr(type(self), name) for name in of_papers)
-        if self.filter == SHARED and chosen:
+        asked = any(getattr(self, name) != getattr(type(self), name) for name in of_papers)
+        if self.filter == SHARED and asked:
             raise InputError(
                 "--features, --depth and --aux-weight are of the paper's network: they do not go "
                 "with --filter ndr-shared, whose networks are the universal policy's."
             )
         data = dataset(self.data)
-        setup = self._setup(recipe, data)
+        setup = self._setup(chosen, data)
         if self.nominal is not None:
-            setup = replace(setup, **_begun(Noise.load(self.nominal), str(self.nominal)))
+            setup = replace(setup, **begin_from(Noise.load(self.nominal), str(self.nominal)))
         seeds = list(range(self.seed, self.seed + self.seeds))
         if own and self.nominal is None and self._ours:
             setup = replace(setup, **self._tuned(setup, data))
@@ -135,44 +128,46 @@ class TrainFlight:
         if own and self._ours:
             noise = Noise(setup.nominal_q, setup.nominal_r)
             for seed, policy in zip(seeds, policies, strict=True):
-                learned, folder = {BASELINE: noise, self.filter: policy}, out / f"seed-{seed}"
-                judge(data, setup, recipe.noise, learned, folder)
+                learned = {BASELINE: noise, self.filter: policy}
+                _judge(data, setup, chosen.noise, learned, seed_folder(self.output.out, seed))
 
     @property
     def _ours(self) -> bool:
-        """Whether it is one of our filters, around tuned noise; the paper's has its own recipe."""
+        """Whether it is one of our filters, around tuned noise; the paper's has its own chosen."""
         return self.filter != "ndr-paper"
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
         """An EKF's noise for these flights, beside the policies; that of a resumed one is there."""
         folder = self.output.out.with_name(f"{self.output.out.name}-tuned")
         if self.output.resume and folder.is_dir():
-            return _begun(Noise.load(folder), str(folder))
+            return begin_from(Noise.load(folder), str(folder))
         for taken in (folder, self.output.out / SETTINGS):
             if taken.exists():
                 raise InputError(
                     f"{taken} is there already: add --resume to go on, or choose another --out."
                 )
-        made = tuned(replace(setup, filter=BASELINE), data, self.seed, folder)
-        return _begun(made, str(folder))
+        found = tune(replace(setup, filter=BASELINE), data, self.seed, "tuning the EKF")
+        training = {"filter": BASELINE, "loss": found.losses[-1]}
+        save_noise(found.noise, folder, training, self.seed)
+        return begin_from(found.noise, str(folder))
 
-    def _setup(self, recipe: Recipe, data: Dataset) -> FlightTraining:
-        longest = min(recipe.longest, *(len(f.t) - 1 for f in data.train))
+    def _setup(self, chosen: FlightDefaults, data: Dataset) -> FlightTraining:
+        longest = min(chosen.longest, *(len(f.t) - 1 for f in data.train))
         return FlightTraining(
             filter=self.filter,
             vehicle=data.vehicle,
             without_pose=self.without_pose or data.without_pose,
             architecture=replace(Architecture.flight(), features=self.features, depth=self.depth),
-            schedule=schedule(recipe.epochs, recipe.learning_rate),
-            batch=recipe.batch,
-            shortest=min(recipe.shortest, longest) if are_logs(self.data) else recipe.shortest,
-            longest=longest if are_logs(self.data) else recipe.longest,
+            schedule=schedule(chosen.epochs, chosen.learning_rate),
+            batch=chosen.batch,
+            shortest=min(chosen.shortest, longest) if are_logs(self.data) else chosen.shortest,
+            longest=longest if are_logs(self.data) else chosen.longest,
             blackouts=share("blackouts", self.blackouts),
             degradation=replace(
-                degradation(recipe.noise, recipe.imu),
+                degradation(chosen.noise, chosen.imu),
                 attitude_outlier_probability=share("attitude-outliers", self.attitude_outliers),
             ),
-            aux_weight=recipe.aux_weight,
+            aux_weight=chosen.aux_weight,
             window_loss=self.window_loss or ("root" if self._ours else "squared"),
             bounds=self.bounds,
             gain_noise=self.gain_noise or ("posterior" if self._ours else "prior"),
@@ -181,40 +176,18 @@ class TrainFlight:
         )
 
 
-def _begun(noise: Noise, folder: str) -> dict[str, Any]:
-    """The noise where a training begins."""
-    if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
-        raise InputError(f"{folder} holds the noise of another model; see sagewing tune flight.")
-    return {
-        "nominal_q": tuple(noise.q.tolist()),
-        "nominal_r": tuple(tuple(row) for row in noise.r.tolist()),
-    }
-
-
-def degradation(noise: str, imu: str) -> Degradation:
-    """What windows go through: the benchmark's pose noise, and the paper's faults of the IMU."""
-    pose = NOISE[noise]
-    if imu == "as-flown":
-        return pose
-    return replace(
-        AVERAGED,
-        position_std=pose.position_std,
-        position_outlier_std=pose.position_outlier_std,
-        position_outlier_probability=pose.position_outlier_probability,
-        attitude_std=pose.attitude_std,
-    )
-
-
-def share(option: str, value: float) -> float:
-    """An option's value, if it is a share."""
-    if not 0.0 <= value <= 1.0:
-        raise InputError(f"--{option} must lie in 0..1; got {value:g}.")
-    return value
-
-
-def dataset(data: Sequence[str]) -> Dataset:
-    """The flights that --data names, with what a user should know of them."""
-    with console.err.status("preparing the flights"):
-        loaded = own_flights(data) if are_logs(data) else load(data[0], parts=("train",))
-    console.notes(loaded.notes)
-    return loaded
+def _judge(
+    data: Dataset, setup: FlightTraining, noise: str, learned: dict[str, Any], folder: Path
+) -> None:
+    """Both filters on the flight that was kept aside: a table, a sentence or two, the card."""
+    with console.progress() as bar, resumable(bar):
+        total = len(own_training.SCENARIOS) * len(learned)
+        task = bar.add_task("comparing", total=total, note="compiling")
+        rows = own_training.compare_on_test(
+            data, setup, noise, learned, lambda note: bar.update(task, advance=1, note=note)
+        )
+    console.out.print(flight.table(rows))
+    for line in own_training.write_figures(folder, rows, setup.filter, data):
+        console.out.print(line, soft_wrap=True)
+    written = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
+    console.err.print(f"{written} --policy {folder}", soft_wrap=True)

@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Literal
 
 from sagewing.cli import console
-from sagewing.cli.fitting import show
+from sagewing.cli.fitting import dataset, share, show, tune
 from sagewing.cli.output import NewOutput
-from sagewing.cli.train_flight import dataset, degradation, share
 from sagewing.problems.flight.dataset import SIM
 from sagewing.problems.flight.records import WithoutPose
-from sagewing.results import BenchResult, commit, versions
+from sagewing.problems.flight.setup import degradation
+from sagewing.results import BenchResult
 from sagewing.train.flight import FlightTraining, settings
 from sagewing.train.losses import WindowLoss
-from sagewing.train.tuning import ROUNDS, START, STRIDES, tune_flight
+from sagewing.train.saving import save_noise, seed_folder
+from sagewing.train.tuning import START, STRIDES
 
 
 @dataclass(frozen=True)
@@ -66,24 +67,13 @@ class TuneFlight:
             degradation=degradation(self.noise, self.imu),
             window_loss=self.window_loss,
         )
-        with console.progress() as bar:
-            rounds = ROUNDS * len(STRIDES)
-            task = bar.add_task("rounds", total=rounds, note="compiling")
-
-            def report(loss: float) -> None:
-                bar.update(task, advance=1, note=f"loss {loss:.5f}")
-
-            found = tune_flight(setup, flights, self.seed, report)
-            bar.update(task, completed=rounds)
+        found = tune(setup, data, self.seed, "rounds")
         plain = settings(setup, flights, [self.seed])
         for trained_only in ("schedule", "curriculum"):
             del plain[trained_only]
         plain |= {"steps": self.steps, "search": {"start": START, "strides": STRIDES}}
-        made = {"training": plain, "seed": self.seed, "loss": found.losses[-1]}
-        folder = self.output.out / f"seed-{self.seed}"
-        found.noise.save(
-            folder, {**made, "commit": commit(), "versions": versions()}, overwrite=True
-        )
+        folder = seed_folder(self.output.out, self.seed)
+        save_noise(found.noise, folder, plain, self.seed, found.losses[-1])
         row = {"seed": self.seed, "loss": found.losses[-1], "losses": found.losses}
         result = BenchResult("tune flight", plain, self.seed, [row])
         self.output.write(result)

@@ -1,4 +1,6 @@
-"""The three filters of the paper by name: one recursion, three attenuation rules."""
+"""The three filters of the paper by name: one recursion, three attenuation policies."""
+
+from typing import cast
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
@@ -64,7 +66,7 @@ def NDRSageHusa(
         *_nominal(policy, Q0, R0),
         _gated(policy, policy.gate if gate is None else gate),
         policy.bounds if bounds is None else bounds,
-        gain_noise or policy.gain_noise,
+        gain_noise or cast(GainNoise, policy.gain_noise),
         policy.adapts_in,
     )
     policy.check_sizes(filt.n_x, filt.n_z)

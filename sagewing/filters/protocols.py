@@ -107,8 +107,8 @@ class TrainedPolicy(AttenuationPolicy, Protocol):
         ...
 
     @property
-    def gain_noise(self) -> GainNoise:
-        """Whether a step's gain uses the r of before the step or its own."""
+    def gain_noise(self) -> str:
+        """A `GainNoise`: whether a step's gain uses the r of before the step or its own."""
         ...
 
     @property

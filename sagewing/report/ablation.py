@@ -11,7 +11,7 @@ from sagewing.report import table as tables
 from sagewing.report.numbers import MISSING, fixed
 from sagewing.report.table import Cell, ReportTable, Section, TableColumn
 from sagewing.studies.ablation import AXES, DEFAULT
-from sagewing.studies.ablation_lines import Line
+from sagewing.studies.ablation_lines import AblationLine
 from sagewing.studies.differences import STATISTICS, Interval
 
 
@@ -50,7 +50,7 @@ STATISTIC_WORDS = {
 COMPARED = (*(("rossler", name) for name in STATISTICS), ("lorenz", "armse_median"))
 
 
-def table(lines: Sequence[Line], title: str = "variant") -> ReportTable:
+def table(lines: Sequence[AblationLine], title: str = "variant") -> ReportTable:
     """The errors; documents have the paper's, too, and LaTeX the title over the labels."""
     columns = [
         TableColumn("", _label, left=True, forms=("terminal",)),
@@ -86,7 +86,7 @@ def _rossler_columns(group: str, paper: str, forms: Sequence[tables.Form]) -> li
     return [*ours, *theirs]
 
 
-def differences_table(lines: Sequence[Line]) -> ReportTable:
+def differences_table(lines: Sequence[AblationLine]) -> ReportTable:
     """The differences between the variants and the default."""
     heads = dict(zip(STATISTICS, ("median", "mean", "lost, points"), strict=True))
     columns = [
@@ -108,7 +108,7 @@ def differences_table(lines: Sequence[Line]) -> ReportTable:
     )
 
 
-def markdown(lines: dict[str, list[Line]]) -> str:
+def markdown(lines: dict[str, list[AblationLine]]) -> str:
     """All axes for a document: the tables and the findings."""
     out = []
     for axis, variants in lines.items():
@@ -122,13 +122,13 @@ def markdown(lines: dict[str, list[Line]]) -> str:
     return "\n".join(out)
 
 
-def latex(lines: dict[str, list[Line]]) -> str:
+def latex(lines: dict[str, list[AblationLine]]) -> str:
     """All axes as tabulars, in the form of the paper's."""
     titles = {axis: AXES[axis].title.capitalize() if axis else "variant" for axis in lines}
     return "\n".join(tables.latex(table(of, titles[axis])) for axis, of in lines.items())
 
 
-def differences_content(lines: dict[str, list[Line]]) -> dict[str, Any]:
+def differences_content(lines: dict[str, list[AblationLine]]) -> dict[str, Any]:
     """What differences.json holds: value, low and high; null where there are too few seeds."""
     compared = {line.variant: line.differences for of in lines.values() for line in of}
     return {
@@ -144,7 +144,7 @@ def differences_content(lines: dict[str, list[Line]]) -> dict[str, Any]:
     }
 
 
-def finding(axis: str, lines: Sequence[Line]) -> str:
+def finding(axis: str, lines: Sequence[AblationLine]) -> str:
     """What the intervals of an axis show."""
     parts = []
     for line in lines:
@@ -170,27 +170,27 @@ def finding(axis: str, lines: Sequence[Line]) -> str:
     return f"{about.title} against {about.default} ({seeds} seeds). {'. '.join(parts)}."
 
 
-def _label(line: Line) -> str:
+def _label(line: AblationLine) -> str:
     return line.label
 
 
-def _mean_std(domain: str) -> Callable[[Line], str]:
-    def write(line: Line) -> str:
+def _mean_std(domain: str) -> Callable[[AblationLine], str]:
+    def write(line: AblationLine) -> str:
         pooled: ErrorSummary = line.pooled[domain]
         return f"{_number(pooled.armse_mean)} ± {_number(pooled.armse_std)}"
 
     return write
 
 
-def _median(domain: str) -> Callable[[Line], str]:
+def _median(domain: str) -> Callable[[AblationLine], str]:
     return lambda line: _number(line.pooled[domain].armse_median)
 
 
-def _lost(line: Line) -> str:
+def _lost(line: AblationLine) -> str:
     return f"{line.pooled['rossler'].divergence_pct:.2f}%"
 
 
-def _of_paper(domain: str, write: Callable[[PaperErrors], str]) -> Callable[[Line], str]:
+def _of_paper(domain: str, write: Callable[[PaperErrors], str]) -> Callable[[AblationLine], str]:
     """Writes the paper's figures of a variant, if it has them."""
     return lambda line: write(PAPER[line.variant][domain]) if line.variant in PAPER else MISSING
 
@@ -207,18 +207,18 @@ def _paper_lost(errors: PaperErrors) -> str:
     return f"{fixed(errors.lost_pct, 2)}%"
 
 
-def _interval_of(name: str) -> Callable[[Line], Cell]:
+def _interval_of(name: str) -> Callable[[AblationLine], Cell]:
     """Writes the interval of a difference on Rössler, bold where it leaves out zero."""
 
-    def write(line: Line) -> Cell:
+    def write(line: AblationLine) -> Cell:
         interval = line.differences["rossler"][name]
         return Cell(_interval(interval).strip("()"), interval.tells)
 
     return write
 
 
-def _difference(domain: str, name: str) -> Callable[[Line], str]:
-    def write(line: Line) -> str:
+def _difference(domain: str, name: str) -> Callable[[AblationLine], str]:
+    def write(line: AblationLine) -> str:
         interval = line.differences[domain][name]
         return f"{interval.value:+.3f} {_interval(interval)}"
 

@@ -9,14 +9,14 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, SYSTEMS
 from sagewing.studies.ablation import AXES, DEFAULT
-from sagewing.studies.ablation_lines import Line
+from sagewing.studies.ablation_lines import AblationLine
 
 WHISKERS = (5.0, 95.0)
 # A violin is drawn of so many quantiles, which look like all of a million runs.
 POINTS = 4000
 
 
-def violins(lines: dict[str, list[Line]], domain: str, path: Path) -> None:
+def violins(lines: dict[str, list[AblationLine]], domain: str, path: Path) -> None:
     """How the runs of all seeds are distributed, a violin a variant, an axis a panel."""
     widths = [len(of) for of in lines.values()]
     every = np.concatenate([line.errors[domain].ravel() for of in lines.values() for line in of])
@@ -40,7 +40,7 @@ def violins(lines: dict[str, list[Line]], domain: str, path: Path) -> None:
         figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=3, fontsize=8)
 
 
-def _violin(axes: Any, place: int, line: Line, domain: str) -> None:
+def _violin(axes: Any, place: int, line: AblationLine, domain: str) -> None:
     errors = line.errors[domain]
     kept = errors[~np.isnan(errors)]
     if kept.size < 2 or np.ptp(kept) == 0.0:

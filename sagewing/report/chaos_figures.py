@@ -10,7 +10,7 @@ from sagewing.metrics.errors import crmse, diverged
 from sagewing.problems.chaos import DT
 from sagewing.report.figures import new_figure
 from sagewing.report.style import COLOURS, LABELS, SYSTEMS
-from sagewing.studies.chaos import Comparison
+from sagewing.studies.chaos import ChaosComparison
 
 SHOWN_SECONDS = 3.0
 # A figure with room for a few filters shows the first of these that were run.
@@ -18,7 +18,7 @@ PREFERRED = ("ekf", "ndr-posterior", "vbakf", "l-ekf", "ndr", "shkf95", "shkf99"
 AXES = ("x", "y", "z")
 
 
-def attractors(comparisons: Sequence[Comparison], path: Path) -> None:
+def attractors(comparisons: Sequence[ChaosComparison], path: Path) -> None:
     """One run in space: the truth in grey and one filter a panel."""
     shown = _preferred(comparisons, 4)
     with new_figure(path, 3.2 * len(shown), 3.4 * len(comparisons)) as figure:
@@ -47,7 +47,7 @@ def _near(x: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.all((x >= low - margin) & (x <= high + margin), axis=-1, keepdims=True)
 
 
-def tracking(comparisons: Sequence[Comparison], path: Path) -> None:
+def tracking(comparisons: Sequence[ChaosComparison], path: Path) -> None:
     """The coordinates of one run, and the adaptation vector d_k of the learned filter below."""
     shown = _preferred(comparisons, 4)
     with new_figure(path, 5.5 * len(comparisons), 9.5) as figure:
@@ -62,7 +62,7 @@ def tracking(comparisons: Sequence[Comparison], path: Path) -> None:
             column[3].set_xlabel("time [s]")
 
 
-def errors_over_time(comparisons: Sequence[Comparison], path: Path) -> None:
+def errors_over_time(comparisons: Sequence[ChaosComparison], path: Path) -> None:
     """CRMSE: the root mean square of all errors up to a time."""
     with new_figure(path, 5.0 * len(comparisons) + 2.2, 4.6) as figure:
         axes = figure.subplots(1, len(comparisons), squeeze=False)[0]
@@ -77,7 +77,7 @@ def errors_over_time(comparisons: Sequence[Comparison], path: Path) -> None:
         axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
 
 
-def histograms(comparisons: Sequence[Comparison], path: Path) -> None:
+def histograms(comparisons: Sequence[ChaosComparison], path: Path) -> None:
     """How the error of a run is distributed over the runs, a filter a row."""
     names = list(comparisons[0].scores)
     with new_figure(path, 5.5 * len(comparisons) + 1.5, 0.55 * len(names) + 1.4) as figure:
@@ -104,18 +104,18 @@ def histograms(comparisons: Sequence[Comparison], path: Path) -> None:
             one.set_ylabel(LABELS[name], rotation=0, ha="right", va="center")
 
 
-def _time(comparison: Comparison) -> np.ndarray:
+def _time(comparison: ChaosComparison) -> np.ndarray:
     return DT * np.arange(1, comparison.truth.shape[1] + 1)
 
 
-def _shown(comparison: Comparison) -> int:
+def _shown(comparison: ChaosComparison) -> int:
     """The first run in which neither the truth nor a filter diverges, else the first."""
     kept = len(comparison.truth)
     lost = np.any([diverged(s.rmse[:kept]) for s in comparison.scores.values()], axis=0)
     return int(np.argmin(lost))
 
 
-def _preferred(comparisons: Sequence[Comparison], most: int) -> list[str]:
+def _preferred(comparisons: Sequence[ChaosComparison], most: int) -> list[str]:
     there = list(comparisons[0].scores)
     chosen = [name for name in PREFERRED if name in there] + [
         n for n in there if n not in PREFERRED
@@ -125,7 +125,7 @@ def _preferred(comparisons: Sequence[Comparison], most: int) -> list[str]:
 
 def _track(
     axes: Any,
-    comparison: Comparison,
+    comparison: ChaosComparison,
     run: int,
     time: np.ndarray,
     axis: int,
@@ -141,7 +141,7 @@ def _track(
     axes.set(ylabel=AXES[axis], ylim=(truth.min() - spread, truth.max() + spread))
 
 
-def _adaptation(axes: Any, comparison: Comparison, run: int, time: np.ndarray) -> None:
+def _adaptation(axes: Any, comparison: ChaosComparison, run: int, time: np.ndarray) -> None:
     """The d_k of the learned filter, if one was run."""
     learned = [n for n in ("ndr-posterior", "ndr") if n in comparison.scores]
     if not learned:

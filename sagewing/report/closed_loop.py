@@ -10,7 +10,7 @@ from sagewing.report.figures import new_figure
 from sagewing.report.numbers import MISSING
 from sagewing.report.style import COLOURS, LABELS
 from sagewing.report.table import ReportTable, Section, TableColumn
-from sagewing.studies.closed_loop import CORRIDOR, Flown
+from sagewing.studies.closed_loop import CORRIDOR, FlownMission
 
 SHADE = {"color": "#D81B8C", "alpha": 0.12, "lw": 0}
 TITLE = "Flying on estimates: error at the end of the blackout, farthest from the path"
@@ -37,7 +37,7 @@ def _landing(speed: float | None, landed: bool) -> str:
     return "no" if speed is None else f"{'yes' if landed else 'crash'}, {speed:.2f} m/s"
 
 
-def picture(missions: Sequence[Flown], path: Path) -> None:
+def picture(missions: Sequence[FlownMission], path: Path) -> None:
     """One circle from above, the height, and how far off path and estimate are."""
     first = missions[0]
     with new_figure(path, 11.0, 5.6) as figure:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from sagewing.catalogue import SHARED
 from sagewing.metrics.errors import attitude_error
 from sagewing.models.quadrotor import Q, R
 from sagewing.problems.flight.records import POSE
 from sagewing.report.figures import new_figure
 from sagewing.report.page.angles import angle_near, euler
 from sagewing.report.style import COLOURS, LABELS, SCENARIOS
-from sagewing.studies.flight import Comparison
-from sagewing.train.flight import SHARED
+from sagewing.studies.flight import FlightComparison
 
 LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first of these that was run is shown in full
 # A figure with room for a few filters shows the first of these that were run.
@@ -50,7 +50,7 @@ CHANNELS = {
 }
 
 
-def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
+def tracking(comparison: FlightComparison, path: Path, record: int = 0) -> None:
     """Position and attitude of one record: truth, what was measured, and a few filters."""
     steps, time = _steps(comparison, record), _time(comparison, record)
     position = np.asarray(comparison.records.position)[record, :steps]
@@ -91,7 +91,7 @@ def tracking(comparison: Comparison, path: Path, record: int = 0) -> None:
         figure.suptitle(f"{SCENARIOS[comparison.scenario]} ({flight}, one draw of noise)")
 
 
-def errors(comparisons: Sequence[Comparison], path: Path) -> None:
+def errors(comparisons: Sequence[FlightComparison], path: Path) -> None:
     """Position and attitude error over time, mean over all records, a column a scenario."""
     with new_figure(path, 4.2 * len(comparisons) + 0.6, 6.2) as figure:
         axes = figure.subplots(2, len(comparisons), squeeze=False, sharex=True, sharey="row")
@@ -104,7 +104,7 @@ def errors(comparisons: Sequence[Comparison], path: Path) -> None:
         _legend_below(figure, axes[0, 0])
 
 
-def adaptation(comparison: Comparison, path: Path, record: int = 0) -> None:
+def adaptation(comparison: FlightComparison, path: Path, record: int = 0) -> None:
     """q_k, r_k and d_k of the learned filter in one record; no figure where none was run."""
     name = _learned(comparison)
     if name is None:
@@ -143,7 +143,7 @@ def adaptation(comparison: Comparison, path: Path, record: int = 0) -> None:
         figure.suptitle(f"How {LABELS[name]} adapts. {SCENARIOS[comparison.scenario]}")
 
 
-def overview(comparisons: Sequence[Comparison], path: Path, record: int = 0) -> None:
+def overview(comparisons: Sequence[FlightComparison], path: Path, record: int = 0) -> None:
     """A column a scenario: the path of one record from above, and the errors of all."""
     with new_figure(path, 4.2 * len(comparisons) + 0.6, 9.6) as figure:
         axes = figure.subplots(
@@ -160,7 +160,7 @@ def overview(comparisons: Sequence[Comparison], path: Path, record: int = 0) -> 
         _legend_below(figure, axes[1, 0])
 
 
-def _from_above(axis: Any, comparison: Comparison, record: int) -> None:
+def _from_above(axis: Any, comparison: FlightComparison, record: int) -> None:
     steps = _steps(comparison, record)
     truth = np.asarray(comparison.records.position)[record, :steps]
     inside = comparison.window[record // comparison.seeds]
@@ -178,7 +178,7 @@ def _from_above(axis: Any, comparison: Comparison, record: int) -> None:
     axis.legend(loc="upper right", fontsize=7)
 
 
-def _errors(above: Any, below: Any, comparison: Comparison) -> None:
+def _errors(above: Any, below: Any, comparison: FlightComparison) -> None:
     """Means over records, from the start of each window; only steps that all records have."""
     starts = [window.start for window in comparison.window]
     first, last = -min(starts), min(n - k for n, k in zip(comparison.length, starts, strict=True))
@@ -210,7 +210,7 @@ def _legend_below(figure: Any, axis: Any) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
 
-def _preferred(comparison: Comparison, most: int) -> list[str]:
+def _preferred(comparison: FlightComparison, most: int) -> list[str]:
     there = list(comparison.estimates)
     chosen = [name for name in PREFERRED if name in there] + [
         n for n in there if n not in PREFERRED
@@ -218,22 +218,22 @@ def _preferred(comparison: Comparison, most: int) -> list[str]:
     return sorted(chosen[:most], key=there.index)
 
 
-def _learned(comparison: Comparison) -> str | None:
+def _learned(comparison: FlightComparison) -> str | None:
     return next((name for name in LEARNED if name in comparison.estimates), None)
 
 
-def _shade(axis: Any, comparison: Comparison, record: int) -> None:
+def _shade(axis: Any, comparison: FlightComparison, record: int) -> None:
     if comparison.scenario != "baseline":
         window = comparison.window[record // comparison.seeds]
         time = comparison.dt * np.array([window.start + 1, window.stop])
         axis.axvspan(time[0], time[1], **SHADE)
 
 
-def _steps(comparison: Comparison, record: int) -> int:
+def _steps(comparison: FlightComparison, record: int) -> int:
     return comparison.length[record // comparison.seeds]
 
 
-def _time(comparison: Comparison, record: int) -> np.ndarray:
+def _time(comparison: FlightComparison, record: int) -> np.ndarray:
     return comparison.dt * np.arange(1, _steps(comparison, record) + 1)
 
 

@@ -1,60 +1,39 @@
-"""Names and colours of filters: the same everywhere."""
+"""Labels and colours as the catalogue of filters has them, on a light and on a dark page."""
 
 import colorsys
+from collections.abc import Callable, Iterator, Mapping
 
+from sagewing import catalogue
+from sagewing.catalogue import CatalogueEntry
 from sagewing.files import utf8
 
-LABELS = {
-    "truth": "truth",
-    "ekf": "EKF",
-    "shkf95": "Sage-Husa 0.95",
-    "shkf99": "Sage-Husa 0.99",
-    "shkf995": "Sage-Husa 0.995",
-    "shkf999": "Sage-Husa 0.999",
-    "shkf95-posterior": "Sage-Husa 0.95, posterior",
-    "shkf99-posterior": "Sage-Husa 0.99, posterior",
-    "vbakf": "VBAKF",
-    "enn-akf": "ENN-AKF",
-    "l-ekf": "L-EKF",
-    "kalmannet": "KalmanNet",
-    "ndr": "NDR-SHKF",
-    "ndr-posterior": "NDR-SHKF, posterior",
-    "ndr-shared": "NDR-SHKF, shared network",
-    "ndr-paper": "NDR-SHKF, as in the paper",
-    "ndr-universal": "universal",
-    "ndr-untrained": "NDR-SHKF, every d = 1/2",
-    "ekf-tuned": "EKF, tuned",
-    "ekf-gated": "EKF, tuned, gated",
-    "ekf-oracle": "EKF, oracle",
-    "onboard": "vehicle's own",
-    "imu-only": "IMU alone",
-}
-# Okabe and Ito's palette, which colour-blind readers can tell apart; a variant is darker.
-COLOURS = {
-    "truth": "#000000",
-    "ekf": "#0072B2",
-    "shkf95": "#E69F00",
-    "shkf99": "#CC79A7",
-    "shkf995": "#C9A400",
-    "shkf999": "#8E5BB5",
-    "shkf95-posterior": "#9C6B00",
-    "shkf99-posterior": "#8C4A6E",
-    "vbakf": "#009E73",
-    "enn-akf": "#56B4E9",
-    "l-ekf": "#B8AE1F",
-    "kalmannet": "#999999",
-    "ndr": "#D55E00",
-    "ndr-posterior": "#8B1A00",
-    "ndr-shared": "#D6457B",
-    "ndr-paper": "#F2A07B",
-    "ndr-universal": "#E8743B",
-    "ndr-untrained": "#C7B299",
-    "ekf-tuned": "#003F66",
-    "ekf-gated": "#1B9E77",
-    "ekf-oracle": "#444444",
-    "onboard": "#7F7F7F",
-    "imu-only": "#A0522D",
-}
+TRUTH = "truth"
+
+
+class _ByName(Mapping[str, str]):
+    """What the catalogue's entries say of something, by name; the truth is one name more."""
+
+    def __init__(self, of: Callable[[CatalogueEntry], str], truth: str):
+        self._of, self._truth = of, truth
+
+    def __getitem__(self, name: str) -> str:
+        if name == TRUTH:
+            return self._truth
+        found = catalogue.find(name)
+        if found is None:
+            raise KeyError(name)
+        return self._of(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((TRUTH, *(entry.name for entry in catalogue.entries())))
+
+    def __len__(self) -> int:
+        return 1 + len(catalogue.entries())
+
+
+# Views of the catalogue, not copies: a filter that is added later is in them.
+LABELS: Mapping[str, str] = _ByName(lambda entry: entry.label, "truth")
+COLOURS: Mapping[str, str] = _ByName(lambda entry: entry.colour, "#000000")
 SYSTEMS = {"lorenz": "Lorenz", "rossler": "Rössler", "thomas": "Thomas"}
 SCENARIOS = {
     "baseline": "Baseline",

@@ -5,7 +5,13 @@ from typing import Any
 
 from sagewing.report.style import label
 from sagewing.report.table import Cell, ReportTable, Section, TableColumn
-from sagewing.studies.universal import Drift, cells_of, checks, geometric, standing
+from sagewing.studies.universal import (
+    Drift,
+    cells_of,
+    checks,
+    geometric,
+    win_counts,
+)
 
 CASES = {
     "right": "nominal right",
@@ -63,7 +69,7 @@ def _cell(row: dict[str, Any], best: bool) -> Cell:
 def verdict(rows: Sequence[dict[str, Any]], drift: Drift | None) -> list[str]:
     """Each claim, and whether it holds, in sentences."""
     lines = [f"{_outcome(c.holds)}: {c.claim} {c.bar:g}: {c.number:.3f}" for c in checks(rows)]
-    counts = standing(rows)
+    counts = win_counts(rows)
     lines.append(
         f"Its figure is smaller than every untrained filter's in {counts.smallest} cells. Run by "
         f"run, with a confidence of 95%, it is ahead of all of them in {counts.ahead}, behind one "

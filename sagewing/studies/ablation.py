@@ -27,14 +27,14 @@ DEFAULT = "default"
 DOMAINS = ("lorenz", "rossler")
 RUNS, STEPS = 10_000, 600  # of the test, in each domain (paper)
 TEST_SEED = 0  # the records of `sagewing bench chaos`
-# Seeds that a compiled program has room for; it knows no more of its group (see `train`).
+# Seeds that fit into one compiled program (see `train`).
 WIDTH = 16
-# What a group's time is made of, measured: training, then the records of each domain.
+# The share of training in the time of a group (measured); the rest is the test.
 TRAINING_PART = 0.7
 
 
 class Variant(NamedTuple):
-    """A change of the default: where it stands in the tables, and the settings it changes."""
+    """A change of the default: its axis and label in the tables, and the settings it changes."""
 
     axis: str
     label: str

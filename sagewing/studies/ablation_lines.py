@@ -1,4 +1,4 @@
-"""What the ablation's tables say: a variant's runs pooled over seeds, and against the default."""
+"""The lines of the ablation's tables: runs pooled over seeds, and against the default."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from sagewing.studies.ablation import AXES, DEFAULT, DOMAINS, VARIANTS
 from sagewing.studies.differences import Errors, Interval, differences
 
 
-class Line(NamedTuple):
+class AblationLine(NamedTuple):
     """A variant in the tables: its seeds, and by domain its errors, summary and differences."""
 
     variant: str
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 Found = dict[str, dict[int, dict[str, Float[np.ndarray, "runs"]]]]  # by variant, seed, domain
 
 
-def lines_of(found: Found) -> dict[str, list[Line]]:
+def lines_of(found: Found) -> dict[str, list[AblationLine]]:
     """The tables' lines by axis; the default is in each."""
     made = {name: _line(name, found) for name in VARIANTS if found.get(name)}
     lines = {}
@@ -37,7 +37,7 @@ def lines_of(found: Found) -> dict[str, list[Line]]:
     return lines or ({"": list(made.values())} if made else {})
 
 
-def _line(name: str, found: Found) -> Line:
+def _line(name: str, found: Found) -> AblationLine:
     of = found[name]
     errors = {d: np.stack([arrays[d] for arrays in of.values()]) for d in DOMAINS}
     pooled = {d: summary_of(errors[d].ravel()) for d in DOMAINS}
@@ -48,4 +48,4 @@ def _line(name: str, found: Found) -> Line:
         for d in DOMAINS:
             ours, theirs = (np.stack([a[seed][d] for seed in common]) for a in (of, default))
             apart[d] = differences(ours, theirs)
-    return Line(name, VARIANTS[name].label, list(of), errors, pooled, apart)
+    return AblationLine(name, VARIANTS[name].label, list(of), errors, pooled, apart)

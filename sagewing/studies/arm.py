@@ -1,4 +1,4 @@
-"""The generated C on ARM: does it fit a flight computer, and does it say the same there?"""
+"""The generated C on ARM: its size on a flight computer, and its numbers under emulation."""
 
 import shutil
 import tempfile
@@ -9,7 +9,7 @@ import numpy as np
 
 from sagewing.codegen.c99 import Source
 from sagewing.codegen.header import NAME
-from sagewing.studies.latency import TIMING, Case, loop, run, write
+from sagewing.studies.latency import TIMING, TimedFilter, loop, run, write
 
 # A Pixhawk's STM32H7: Cortex-M7, 2 MB of flash, 1 MB of RAM.
 FLASH, RAM = 2 * 2**20, 2**20
@@ -19,14 +19,14 @@ OPTIMISED = ("-std=c99", "-O2", "-fno-math-errno")
 STEPS = 60
 
 
-class Fit(NamedTuple):
+class Footprint(NamedTuple):
     """Bytes of a program for a flight computer: code and tables; data, and the deepest stack."""
 
     flash: int
     ram: int
 
 
-def on_cortex_m7(made: Source) -> Fit | None:
+def on_cortex_m7(made: Source) -> Footprint | None:
     """The size of a linked program in single precision; None without Debian's cross compiler."""
     compiler = shutil.which("arm-none-eabi-gcc")
     if compiler is None:
@@ -41,15 +41,15 @@ def on_cortex_m7(made: Source) -> Fit | None:
         said = run(["arm-none-eabi-size", "firmware"], folder).splitlines()[1].split()
         text, data, bss = (int(number) for number in said[:3])
         stack = sum(_deepest(path) for path in folder.glob("*.su"))
-    return Fit(text + data, data + bss + stack)
+    return Footprint(text + data, data + bss + stack)
 
 
 def _deepest(usage: Path) -> int:
     return max(int(line.split("\t")[1]) for line in usage.read_text().splitlines())
 
 
-def on_linux_arm(case: Case) -> float | None:
-    """How far 60 steps on ARM, under qemu, end from where they end here, in single precision.
+def on_linux_arm(case: TimedFilter) -> float | None:
+    """The difference after 60 steps between ARM, under qemu, and this machine, in single precision.
 
     The largest difference of a state, relative where it is above 1. None without compiler or qemu.
     """

@@ -1,4 +1,4 @@
-"""A model card's figures: what a filter did on flights that it was not trained on."""
+"""A model card's figures: a filter's errors on flights that it was not trained on."""
 
 from pathlib import Path
 from typing import Any

@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sagewing.errors import InputError
-from sagewing.filters import EKF, VBAKF, Filter, OracleEKF, SageHusa, Step, run
+from sagewing import catalogue
+from sagewing.catalogue import ORACLE
+from sagewing.errors import check_known
+from sagewing.filters import Filter, OracleEKF, Step, run
 from sagewing.filters.kernels import cholesky, whiten
 from sagewing.metrics.errors import crmse, diverged, summary
 from sagewing.problems.chaos import (
@@ -20,44 +22,18 @@ from sagewing.problems.chaos import (
     Q_BASE,
     R_BASE,
     SYSTEMS,
+    ChaoticSystem,
     Episodes,
     Protocol,
-    System,
     episodes_of,
 )
-from sagewing.train.chaos import LEARNERS
+from sagewing.problems.weights import chaos_weights
 
-CLASSICAL: dict[str, Callable[[Any], Any]] = {
-    "ekf": lambda model: EKF(model, Q_BASE, R_BASE),
-    "shkf95": lambda model: SageHusa(model, Q_BASE, R_BASE, b=0.95),
-    "shkf99": lambda model: SageHusa(model, Q_BASE, R_BASE, b=0.99),
-    "shkf95-posterior": lambda model: SageHusa(
-        model, Q_BASE, R_BASE, b=0.95, gain_noise="posterior"
-    ),
-    "shkf99-posterior": lambda model: SageHusa(
-        model, Q_BASE, R_BASE, b=0.99, gain_noise="posterior"
-    ),
-    "vbakf": lambda model: VBAKF(model, Q_BASE, R_BASE),
-}
-ADAPTIVE = ("shkf", "ndr")  # how the names of filters that adapt their noise begin
-ORACLE = "ekf-oracle"
-# Rows that ship with trained weights, and how each was trained.
-LEARNED = {
-    "ekf-tuned": "ekf-tuned",
-    "enn-akf": "enn-akf",
-    "l-ekf": "l-ekf",
-    "kalmannet": "kalmannet",
-    "ndr": "ndr",
-    "ndr-posterior": "ndr",
-    "ndr-shared": "ndr-shared",
-}
-FILTERS = (*CLASSICAL, *LEARNED, ORACLE)
-
-# Records that go through a filter at once, and of which the whole estimate is kept to be drawn.
+# Records in one call of a compiled program, and those whose whole estimate is kept for figures.
 CHUNK = 1000
 KEPT = 16
 CRMSE_EVERY = 10
-# The attractors lie well within this; a truth beyond it never comes back.
+# The attractors lie well within this; a truth beyond it has diverged.
 RUNAWAY = 1000.0
 
 
@@ -81,7 +57,7 @@ class Scores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ChaosComparison:
     """The filters' scores on one system, in the order in which they were asked for."""
 
     system: str
@@ -93,23 +69,16 @@ class Comparison:
 
 def check_names(filters: Sequence[str], systems: Sequence[str]) -> None:
     """Refuse a name that is not known, and say which are."""
-    for what, names, known in (("filter", filters, FILTERS), ("system", systems, SYSTEMS)):
-        if not names:
-            raise InputError(f"Give at least one {what}; known: {', '.join(known)}.")
-        for name in names:
-            if name not in known:
-                raise InputError(f"There is no {what} {name!r}; known: {', '.join(known)}.")
+    catalogue.check_names(filters, also=(ORACLE,))
+    check_known("system", systems, SYSTEMS)
 
 
-def build(name: str, system: System, protocol: Protocol, learned: Any = None) -> Any:
+def build(name: str, system: ChaoticSystem, protocol: Protocol, learned: Any = None) -> Any:
     """A filter by its name in tables and options, with the shipped weights or with `learned`."""
-    model = system.model(protocol, adaptive=name.startswith(ADAPTIVE))
-    if name in CLASSICAL:
-        return CLASSICAL[name](model)
-    learner = LEARNERS[LEARNED[name]]
+    model = system.model(protocol, adaptive=catalogue.check(name).adapts)
     if learned is None:
-        learned = learner.kind.pretrained(f"chaos-{name}-{protocol.base}")
-    return learner.build(model, learned)
+        learned = chaos_weights(name, protocol.base)
+    return catalogue.build(name, model, Q_BASE, R_BASE, learned)
 
 
 def compare(
@@ -119,10 +88,10 @@ def compare(
     seed: int,
     runs: int,
     steps: int,
-    filters: Sequence[str] = FILTERS,
+    filters: Sequence[str],
     learned: dict[str, Any] | None = None,
     report: Callable[[str], None] = lambda name: None,
-) -> Comparison:
+) -> ChaosComparison:
     """Run the filters over `runs` records of one system; `report` is told of every chunk done.
 
     `learned` replaces the shipped weights of the filters that it names.
@@ -137,7 +106,7 @@ def compare(
 
 
 def compare_built(
-    system: System,
+    system: ChaoticSystem,
     protocol: Protocol,
     filts: dict[str, Any],
     *,
@@ -145,7 +114,7 @@ def compare_built(
     runs: int,
     steps: int,
     report: Callable[[str], None] = lambda name: None,
-) -> Comparison:
+) -> ChaosComparison:
     """Run filters that are built already, by name; None stands for the oracle."""
     keys = jax.random.split(jax.random.key(seed), runs)
     parts: dict[str, list[Any]] = {name: [] for name in filts}
@@ -176,11 +145,11 @@ def compare_built(
         scores[name] = found
         rows.append({"filter": name, "system": system.name, **size, **row(found)})
     truth_lost = float(100.0 * np.mean(np.concatenate(lost)))
-    return Comparison(system.name, np.asarray(truth), truth_lost, scores, rows)
+    return ChaosComparison(system.name, np.asarray(truth), truth_lost, scores, rows)
 
 
 def row(scores: Scores) -> dict[str, Any]:
-    """What a table says of a filter's scores."""
+    """A filter's scores as numbers of a table."""
     kept = ~diverged(scores.rmse)
     nees = np.mean(scores.nees[kept], axis=-1, dtype=np.float64)
     return {
@@ -192,15 +161,15 @@ def row(scores: Scores) -> dict[str, Any]:
     }
 
 
-def oracle(system: System, protocol: Protocol, records: Episodes) -> OracleEKF:
-    """The EKF that is told the noise of these records."""
+def oracle(system: ChaoticSystem, protocol: Protocol, records: Episodes) -> OracleEKF:
+    """The EKF with the true noise of these records."""
     q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
     return OracleEKF(system.model(protocol), q, r)
 
 
 @jax.jit
 def _lost(truth: Float[Array, "B T n_x"]) -> Array:
-    """Which truths ran away: no filter can follow them."""
+    """Which truths diverged: no filter can follow them."""
     return ~jnp.all(jnp.sqrt(jnp.mean(truth**2, axis=-1)) <= RUNAWAY, axis=-1)
 
 

@@ -21,13 +21,13 @@ BLACKOUT = 2.0  # seconds, in the middle of the circle
 CORRIDOR = 1.0  # m: farther from its path than this is lost
 SOFT = 1.0  # m/s: a faster touchdown is a crash
 
-# Given x0 and P0, something with `step(z, u, dt) -> (x, P)`; None flies on the truth.
+# Makes an object with `step(z, u, dt) -> (x, P)` from x0 and P0; None flies on the true state.
 Estimator = Callable[[Any, Any], Any] | None
 
 
 @dataclass(frozen=True)
-class Flown:
-    """One mission: where the vehicle was, where it was told to be, where it believed to be."""
+class FlownMission:
+    """One mission: the true, the commanded and the estimated positions."""
 
     name: str
     t: Float[np.ndarray, "T"]
@@ -49,7 +49,7 @@ def fly(
     circle: int = 0,
     seconds: float = 10.0,
     blackout: float = BLACKOUT,
-) -> Flown:
+) -> FlownMission:
     """Hover, fly a circle through a blackout, land; all draws follow from the seed."""
     k_circle, k_flight = jax.random.split(jax.random.fold_in(jax.random.key(seed), circle))
     mission = Mission(jax.tree.map(lambda a: a[circle], circles(k_circle)), seconds)
@@ -79,7 +79,7 @@ def fly(
     off = distance_to_path(x[:, R], path)
     judged = _judged(x, estimate, off, t, dark, mission.over)
     row = {"filter": name, "circle": circle, "seed": seed, **judged}
-    return Flown(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
+    return FlownMission(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
 
 
 def _judged(
@@ -90,7 +90,7 @@ def _judged(
     dark: tuple[float, float],
     over: float,
 ) -> dict[str, Any]:
-    """What the table says of a mission; one that ended in the blackout has no drift."""
+    """The errors of a mission; one that ended in the blackout has no drift."""
     apart = np.linalg.norm(estimate[:, R] - x[:, R], axis=1)
     seen_again = np.searchsorted(t, dark[1] - 0.5 * ROW)
     speed = abs(float((rotation_matrix(jnp.asarray(x[-1, Q])) @ x[-1, V])[2]))

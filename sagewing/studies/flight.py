@@ -1,7 +1,7 @@
 """The flight benchmark: every filter on the same degraded flights, from the same starts."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,50 +10,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sagewing.errors import InputError
-from sagewing.filters import EKF, Filter, NDRSageHusa, SageHusa, Step, run
+from sagewing import catalogue
+from sagewing.catalogue import DEAD_RECKONING, ONBOARD
+from sagewing.errors import InputError, check_known
+from sagewing.filters import Filter, Step, run
 from sagewing.logs import Flight
 from sagewing.metrics.errors import attitude_error, rms
 from sagewing.metrics.pose import nees, pose_covariance, pose_std
 from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
 from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import rotation_matrix
-from sagewing.problems.flight.records import IMU, POSE, Record, WithoutPose, record, rows_of
+from sagewing.problems.flight.records import IMU, POSE, FlightRecord, WithoutPose, record, rows_of
+from sagewing.problems.flight.setup import NOISE, P0, Q0, R0, estimator
 from sagewing.sim.degradation import Degradation
-from sagewing.train.flight import LEARNERS, P0, Q0, R0, SHARED, estimator
 
 SCENARIOS = ("baseline", "disturbance", "denial")
 WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)
 NOISIER = 2.0  # the variance of the pose noise in a disturbance (paper)
 
-# What the pose is seen through; the IMU is as it was flown.
-_AS_FLOWN = Degradation().as_flown()
-NOISE = {
-    "paper": _AS_FLOWN,
-    # A good positioning system, which no real one is as bad as the paper's.
-    "good": replace(
-        _AS_FLOWN,
-        position_std=0.05,
-        position_outlier_std=0.25,
-        position_outlier_probability=0.01,
-        attitude_std=0.02,
-    ),
-}
-
-CLASSICAL: dict[str, Callable[[Model], Any]] = {
-    "ekf": lambda model: EKF(model, Q0, R0),
-    "shkf995": lambda model: SageHusa(model, Q0, R0, b=0.995),
-    "shkf999": lambda model: SageHusa(model, Q0, R0, b=0.999),
-}
-UNIVERSAL = "ndr-universal"  # the policy for any model, which has seen no flight
-FILTERS = (*CLASSICAL, *LEARNERS, UNIVERSAL)
-# What runs without a training of one's own
-SHIPPED = (*CLASSICAL, "ekf-tuned", "ekf-gated", "ndr", SHARED)
-ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
-
 
 class Estimates(NamedTuple):
-    """A filter's estimates of all records, batch and time first; None for what it does not say."""
+    """A filter's estimates of all records, batch and time first; None for what it does not give."""
 
     x: Float[np.ndarray, "B T n_x"]
     nees: Float[np.ndarray, "B T"]
@@ -65,8 +42,8 @@ class Estimates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One scenario: the flights, when their window was, and what every filter made of them.
+class FlightComparison:
+    """One scenario: the flights, their windows, and every filter's estimates.
 
     Record i is flight i // seeds with noise i % seeds. Rows after a flight's end are padding.
     """
@@ -75,7 +52,7 @@ class Comparison:
     flights: list[Flight]
     seeds: int
     dt: float
-    records: Record
+    records: FlightRecord
     length: list[int]
     window: list[slice]
     estimates: dict[str, Estimates]
@@ -84,12 +61,8 @@ class Comparison:
 
 def check_names(filters: Sequence[str], scenarios: Sequence[str]) -> None:
     """Refuse a name that is not known, and say which are."""
-    for what, names, known in (("filter", filters, FILTERS), ("scenario", scenarios, SCENARIOS)):
-        if not names:
-            raise InputError(f"Give at least one {what}; known: {', '.join(known)}.")
-        for name in names:
-            if name not in known:
-                raise InputError(f"There is no {what} {name!r}; known: {', '.join(known)}.")
+    catalogue.check_names(filters)
+    check_known("scenario", scenarios, SCENARIOS)
 
 
 def window_of(flight: Flight) -> slice:
@@ -105,7 +78,7 @@ def window_of(flight: Flight) -> slice:
 
 def make_records(
     scenario: str, flights: Sequence[Flight], noise: Degradation, seed: int, seeds: int
-) -> tuple[Record, list[slice]]:
+) -> tuple[FlightRecord, list[slice]]:
     """All flights with so many draws of noise each, padded to the longest by missing rows."""
     longest = max(len(flight.t) for flight in flights) - 1
     parts, windows = [], []
@@ -126,7 +99,7 @@ def make_records(
 @eqx.filter_jit
 def _records(
     keys: Any, rows: Any, mode: Any, noisier: Any, noise: Degradation, dt: float
-) -> Record:
+) -> FlightRecord:
     return jax.vmap(lambda key: record(key, rows, mode, noisier, noise, dt))(keys)
 
 
@@ -140,9 +113,7 @@ def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "
 
 def build(name: str, model: Model, learned: Any = None) -> Any:
     """A filter by its name in tables and options."""
-    if name == UNIVERSAL:
-        return NDRSageHusa(model, Q0, R0, learned)
-    return CLASSICAL[name](model) if name in CLASSICAL else LEARNERS[name].build(model, learned)
+    return catalogue.build(name, model, Q0, R0, learned)
 
 
 def compare(
@@ -157,7 +128,7 @@ def compare(
     seed: int = 0,
     seeds: int = 5,
     report: Callable[[str], None] = lambda name: None,
-) -> Comparison:
+) -> FlightComparison:
     """Run the filters through one scenario; `learned` has the weights of those that need some."""
     check_names(filters, (scenario,))
     records, windows = make_records(scenario, flights, noise, seed, seeds)
@@ -175,10 +146,12 @@ def compare(
             rows.append({**where, "noise": i % seeds, **scored})
         report(name)
     rows += _references(scenario, flights, windows)
-    return Comparison(scenario, list(flights), seeds, dt, records, length, windows, estimates, rows)
+    return FlightComparison(
+        scenario, list(flights), seeds, dt, records, length, windows, estimates, rows
+    )
 
 
-def estimate(filt: Filter, records: Record, dt: float) -> Estimates:
+def estimate(filt: Filter, records: FlightRecord, dt: float) -> Estimates:
     """The filter over all records at once."""
     z, u = records.z, jnp.nan_to_num(records.u)
     extra = (records.position, records.quaternion, jnp.isfinite(z))
@@ -193,8 +166,10 @@ def _kept(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, 
     return step.x, error, step.q, step.r, step.d, pose_std(S), nis
 
 
-def score(made: Estimates, records: Record, i: int, steps: int, window: slice) -> dict[str, float]:
-    """What a table says of one record."""
+def score(
+    made: Estimates, records: FlightRecord, i: int, steps: int, window: slice
+) -> dict[str, float]:
+    """The errors and the consistency of one record."""
     x = made.x[i, :steps]
     apart = np.linalg.norm(x[:, R] - np.asarray(records.position[i, :steps]), axis=1)
     turned = attitude_error(x[:, Q], np.asarray(records.quaternion[i, :steps]))
@@ -218,7 +193,7 @@ def _errors(apart: np.ndarray, turned: np.ndarray, window: slice) -> dict[str, f
 def _references(
     scenario: str, flights: Sequence[Flight], windows: Sequence[slice]
 ) -> list[dict[str, Any]]:
-    """What is not a filter of ours: the vehicle's own estimate, and the IMU alone in a blackout."""
+    """Rows without a filter: the vehicle's own estimate, and the IMU alone in a blackout."""
     rows = []
     for flight, window in zip(flights, windows, strict=True):
         where = {"scenario": scenario, "flight": flight.name, "noise": None}

@@ -25,7 +25,7 @@ WARM_UP = 200
 ROUNDS = 5  # in a loop of C, where a step is so short that any other program can be seen in it
 
 
-class Case(NamedTuple):
+class TimedFilter(NamedTuple):
     """A filter, where it starts, and rows of measurements and inputs to go round and round."""
 
     filt: Any
@@ -35,7 +35,7 @@ class Case(NamedTuple):
     u: Float[np.ndarray, "T n_u"]
 
 
-def measured(case: Case, backend: str, steps: int) -> Float[np.ndarray, "rounds steps"]:
+def measured(case: TimedFilter, backend: str, steps: int) -> Float[np.ndarray, "rounds steps"]:
     """The microseconds of every step, in several rounds where steps are short."""
     if backend == "c-loop":
         return _in_c(case, steps)
@@ -55,7 +55,7 @@ def summary(us: Float[np.ndarray, "rounds steps"]) -> dict[str, Any]:
     }
 
 
-def _from_python(case: Case, backend: Any, steps: int) -> np.ndarray:
+def _from_python(case: TimedFilter, backend: Any, steps: int) -> np.ndarray:
     z = case.z.astype(np.float32)
     u = list(case.u.astype(np.float32)) if case.u.shape[1] else [None] * len(z)
     online = Online(case.filt, case.x0, case.P0, backend=backend)
@@ -72,7 +72,7 @@ def _from_python(case: Case, backend: Any, steps: int) -> np.ndarray:
     return spent
 
 
-def _in_c(case: Case, steps: int) -> np.ndarray:
+def _in_c(case: TimedFilter, steps: int) -> np.ndarray:
     """A program of its own, compiled as the library that Python calls is."""
     flags = [flag for flag in FLAGS if flag not in ("-fPIC", "-shared")]
     with loop(case, ["cc", *flags]) as program:
@@ -104,7 +104,7 @@ class Loop(NamedTuple):
 
 
 @contextmanager
-def loop(case: Case, compiler: list[str], emulator: tuple[str, ...] = ()) -> Iterator[Loop]:
+def loop(case: TimedFilter, compiler: list[str], emulator: tuple[str, ...] = ()) -> Iterator[Loop]:
     """The program of a case, built by this compiler, in a folder of its own."""
     made = source(case.filt, case.u.shape[1], dtype=np.float32)
     numbers = np.concatenate([case.x0, case.P0.ravel(), np.hstack([case.u, case.z]).ravel()])

@@ -9,11 +9,11 @@ from sagewing.logs.track import Scene, Track
 from sagewing.models.quadrotor import ANGLES, Q, R
 from sagewing.models.rotations import from_euler_angles
 from sagewing.problems.flight.records import POSE
-from sagewing.studies.flight import Comparison, Estimates
+from sagewing.studies.flight import Estimates, FlightComparison
 
 
-def scene_of(comparison: Comparison, i: int) -> Scene:
-    """What the filters were shown and said in record i; its window counts as an outage."""
+def scene_of(comparison: FlightComparison, i: int) -> Scene:
+    """The measurements and estimates of record i; its window counts as an outage."""
     flight = i // comparison.seeds
     steps, window = comparison.length[flight], comparison.window[flight]
     z, u, position, quaternion = (

@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-
+from sagewing import catalogue
 from sagewing.filters import NDRSageHusa
 from sagewing.filters.protocols import GainNoise
 from sagewing.logs import Flight
-from sagewing.policy import Architecture, Embedded, Policy, Tiled
+from sagewing.policy import Embedded, Policy, Tiled
+from sagewing.policy.ndr.untrained import untrained
 from sagewing.problems.chaos import Q_BASE, R_BASE, SYSTEMS, Protocol
 from sagewing.studies import chaos, flight
 from sagewing.train.chaos import ChaosTraining
@@ -32,13 +30,10 @@ def native(gain_noise: GainNoise) -> str:
     return "ndr" if gain_noise == "prior" else f"ndr-{gain_noise}"
 
 
-def untrained(bounds: tuple[float, float], gain_noise: GainNoise) -> Policy:
-    """A policy that says d = 1/2 whatever it sees: what is left when nothing was learned."""
-    arch = Architecture(n_x=len(Q_BASE), n_z=len(R_BASE))
-    policy = Policy(arch, bounds, gain_noise, key=jax.random.key(0))
-    return eqx.tree_at(
-        lambda p: p.head.layers[-1], policy, replace_fn=lambda a: jax.tree.map(jnp.zeros_like, a)
-    )
+def untuned() -> tuple[str, ...]:
+    """The filters of the flight table that have no learned part."""
+    names = catalogue.shown_by(catalogue.FLIGHT)
+    return tuple(name for name in names if catalogue.entry(name).needs is None)
 
 
 def to_chaos(
@@ -53,7 +48,7 @@ def to_chaos(
     bounds: tuple[float, float] = BOUNDS,
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
-) -> chaos.Comparison:
+) -> chaos.ChaosComparison:
     """A large policy on a chaotic system at every offset, after references.
 
     Those are the EKF, an untrained policy and one at home; a row has `z_off` and `x_off`, which
@@ -64,7 +59,9 @@ def to_chaos(
     model = chosen.model(protocol, adaptive=True)
     filts = {
         "ekf": chaos.build("ekf", chosen, protocol),
-        UNTRAINED: NDRSageHusa(model, Q_BASE, R_BASE, untrained(bounds, gain_noise)),
+        UNTRAINED: NDRSageHusa(
+            model, Q_BASE, R_BASE, untrained(Q_BASE, R_BASE, bounds, gain_noise)
+        ),
         native(gain_noise): chaos.build(native(gain_noise), chosen, protocol),
     }
     where: dict[str, tuple[str, int | None, int | None]] = {
@@ -91,14 +88,18 @@ def to_flight(
     flights: Sequence[Flight],
     *,
     home: Policy | None = None,
-    references: Sequence[str] = tuple(flight.CLASSICAL),
+    references: Sequence[str] | None = None,
     seed: int = 0,
     seeds: int = 5,
     bounds: tuple[float, float] = BOUNDS,
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
 ) -> list[dict[str, Any]]:
-    """A small policy in the flight filter, after classical ones and a policy at `home`."""
+    """A small policy in the flight filter, after the `references` and a policy at `home`.
+
+    By default these are the filters of the flight table that have no learned part.
+    """
+    references = untuned() if references is None else references
     given: dict[str, Any] = {"seed": seed, "seeds": seeds}
     learned: dict[str, Any] = {}
     if home is not None:

@@ -1,4 +1,4 @@
-"""The universal policy on systems that it has never seen, beside filters that were not trained."""
+"""The universal policy on systems outside its training family, and filters without training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,25 +12,34 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import stdtrit
 
-from sagewing.errors import InputError
-from sagewing.filters import EKF, VBAKF, Filter, NDRSageHusa, OracleEKF, SageHusa, Step, run
+from sagewing import catalogue
+from sagewing.catalogue import ORACLE, UNIVERSAL
+from sagewing.errors import check_known
+from sagewing.filters import Filter, NDRSageHusa, OracleEKF, Step, run
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.loop import scan
 from sagewing.problems import chaos
-from sagewing.problems.unseen.systems import CASES, UNSEEN, Case, Episodes, Unseen, episodes
+from sagewing.problems.unseen.systems import (
+    CASES,
+    UNSEEN,
+    NoiseCase,
+    Unseen,
+    UnseenEpisodes,
+    episodes,
+)
 from sagewing.studies.chaos import RUNAWAY
 
 UNTRAINED = ("ekf", "shkf99", "shkf99-posterior", "vbakf")
-TUNED, ORACLE, LEARNED = "ekf-tuned", "ekf-oracle", "ndr-universal"
-SHIPPED = ("universal", "universal-1", "universal-2")
+TUNED, LEARNED = "ekf-tuned", UNIVERSAL
+TRAININGS = ("universal", "universal-1", "universal-2")
 LOST = 1e4  # variances of the oracle: a run whose mean squared error is beyond this is lost
 LARGEST = 1e10
 # The tuned EKF: the best of these factors of Q and of R, on records of their own.
 FACTORS = tuple(10.0 ** (0.5 * k) for k in range(-4, 5))
 TUNING_RUNS = 40
 # In a row: the universal policy's error over that filter's, run by run, and its 95% interval.
-BESIDE = ("universal_over_it", "universal_over_it_low", "universal_over_it_high")
+PAIRED_RATIO = ("universal_over_it", "universal_over_it_low", "universal_over_it_high")
 # What it is held against.
 ALL, RIGHT, BEHIND, BEST = 1.10, 1.03, 1.10, 0.8
 EARLY, LATE, APART = (500, 1000), (5000, 10000), 1.10
@@ -38,13 +47,11 @@ EARLY, LATE, APART = (500, 1000), (5000, 10000), 1.10
 
 def check_systems(systems: Sequence[str]) -> None:
     """Refuse a name that is not known, and say which are."""
-    for name in systems:
-        if name not in UNSEEN:
-            raise InputError(f"There is no system {name!r}; known: {', '.join(UNSEEN)}.")
+    check_known("system", systems, UNSEEN)
 
 
 class Ratios(NamedTuple):
-    """For every run, the logarithm of the ratio of RMS errors to the oracle's; who lost it."""
+    """For every run, the log of the ratio of RMS errors to the oracle's, and if it was lost."""
 
     log_ratio: Float[np.ndarray, "runs"]
     lost: Float[np.ndarray, "runs"]
@@ -72,7 +79,7 @@ def bench(
 def _cell(
     name: str, case: str, policies: Sequence[Any], seed: int, runs: int, steps: int
 ) -> list[dict[str, Any]]:
-    system, wrong = UNSEEN[name], Case(*(jnp.asarray(v, float) for v in CASES[case]))
+    system, wrong = UNSEEN[name], NoiseCase(*(jnp.asarray(v, float) for v in CASES[case]))
     place = 1000 * list(UNSEEN).index(name) + list(CASES).index(case)
     k_tune, k_test = jax.random.split(jax.random.fold_in(jax.random.key(seed), place))
     best = _tuned(name, TUNING_RUNS, steps)(wrong, k_tune)
@@ -84,7 +91,7 @@ def _cell(
     learned = [ratios(s, squares[ORACLE]) for s in squares[LEARNED]]
     for filt in (*UNTRAINED, TUNED):
         made = ratios(squares[filt], squares[ORACLE])
-        rows.append({"filter": filt, **where, **_row(made), **beside(learned, made)})
+        rows.append({"filter": filt, **where, **_row(made), **paired_ratio(learned, made)})
     rows.append({"filter": LEARNED, **where, **_pooled(learned)})
     return rows
 
@@ -102,10 +109,10 @@ def _row(made: Ratios) -> dict[str, Any]:
     return {"ratio": middle, "ratio_low": low, "ratio_high": high, "lost_pct": lost}
 
 
-def beside(ours: Sequence[Ratios], theirs: Ratios) -> dict[str, float]:
-    """The error of some trainings, taken together, over that of another filter in the same runs."""
+def paired_ratio(ours: Sequence[Ratios], theirs: Ratios) -> dict[str, float]:
+    """The mean error of some trainings over that of another filter, paired run by run."""
     mean = np.mean([made.log_ratio for made in ours], axis=0)
-    return dict(zip(BESIDE, _interval_over_runs(mean - theirs.log_ratio), strict=True))
+    return dict(zip(PAIRED_RATIO, _interval_over_runs(mean - theirs.log_ratio), strict=True))
 
 
 def _interval_over_runs(logs: Float[np.ndarray, "runs"]) -> tuple[float, float, float]:
@@ -144,19 +151,14 @@ def _scored(name: str, runs: int, steps: int) -> Callable[..., dict[str, Array]]
 
     @eqx.filter_jit
     def scored(
-        policies: tuple[Any, ...], case: Case, best: Float[Array, "2"], key: PRNGKeyArray
+        policies: tuple[Any, ...], case: NoiseCase, best: Float[Array, "2"], key: PRNGKeyArray
     ) -> dict[str, Array]:
         drawn = episodes(system, case, key, runs, steps)
         oracle = OracleEKF(system.model, drawn.q, drawn.r)
         variance, by_oracle = _squares(system, oracle, drawn)
         q0, r0 = (jnp.asarray(np.asarray(a), drawn.z.dtype) for a in (system.q0, system.r0))
         filters = {
-            "ekf": EKF(system.model, system.q0, system.r0),
-            "shkf99": SageHusa(system.model, system.q0, system.r0, b=0.99),
-            "shkf99-posterior": SageHusa(
-                system.model, system.q0, system.r0, b=0.99, gain_noise="posterior"
-            ),
-            "vbakf": VBAKF(system.model, system.q0, system.r0),
+            name: catalogue.build(name, system.model, system.q0, system.r0) for name in UNTRAINED
         }
         found = {name: _squares(system, f, drawn, variance)[1] for name, f in filters.items()}
         tuned = _Constant(system.model, best[0] * q0, best[1] * r0)
@@ -182,7 +184,7 @@ class _Constant(NamedTuple):
 
 
 def _squares(
-    system: Unseen, filt: Filter, drawn: Episodes, variance: Array | None = None
+    system: Unseen, filt: Filter, drawn: UnseenEpisodes, variance: Array | None = None
 ) -> tuple[Array, Array]:
     """A filter's variances at every step and its mean squared error, in variances of the oracle."""
     x0, z = drawn.x0, drawn.z
@@ -206,7 +208,7 @@ def _tuned(name: str, runs: int, steps: int) -> Callable[..., Float[Array, "2"]]
     pairs = jnp.asarray([(a, b) for a in FACTORS for b in FACTORS])
 
     @jax.jit
-    def tuned(case: Case, key: PRNGKeyArray) -> Float[Array, "2"]:
+    def tuned(case: NoiseCase, key: PRNGKeyArray) -> Float[Array, "2"]:
         drawn = episodes(system, case, key, runs, steps)
         variance, by_oracle = _squares(system, OracleEKF(system.model, drawn.q, drawn.r), drawn)
         q0, r0 = (jnp.asarray(np.asarray(a), drawn.z.dtype) for a in (system.q0, system.r0))
@@ -221,7 +223,7 @@ def _tuned(name: str, runs: int, steps: int) -> Callable[..., Float[Array, "2"]]
 
 
 class Check(NamedTuple):
-    """A claim, the number that it is about, its bar, and whether it holds."""
+    """A claim, the measured number, its limit, and whether the claim holds."""
 
     claim: str
     number: float
@@ -230,7 +232,7 @@ class Check(NamedTuple):
 
 
 def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
-    """What the policy must show, over the cells of a benchmark."""
+    """The claims about the policy, checked over the cells of a benchmark."""
     cells = cells_of(rows)
     ours = {cell: by[LEARNED]["ratio"] for cell, by in cells.items()}
     overall = geometric(list(ours.values()))
@@ -238,7 +240,7 @@ def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
     behind = max(
         ours[cell] / min(by["ekf"]["ratio"], by["shkf99"]["ratio"]) for cell, by in cells.items()
     )
-    best = standing(rows).smallest / len(cells)
+    best = win_counts(rows).smallest / len(cells)
     return [
         Check("geometric mean over all cells, at most", overall, ALL, overall <= ALL),
         Check("geometric mean where the nominal is right, at most", right, RIGHT, right <= RIGHT),
@@ -252,12 +254,11 @@ def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
     ]
 
 
-class Standing(NamedTuple):
-    """In how many cells it is ahead of all untrained filters, behind one of them, or neither.
+class WinCounts(NamedTuple):
+    """In how many cells the policy beats all untrained filters, is behind one, or neither.
 
-    Ahead and behind are what the runs of a cell, one by one, say of the mean of these trainings,
-    each comparison with a confidence of 95%. In `smallest` cells its figure is the smallest, by
-    however little.
+    Ahead and behind are significant at 95%, from the paired ratios of the runs of a cell. In
+    `smallest` cells its ratio is the smallest, by any margin.
     """
 
     ahead: int
@@ -266,17 +267,17 @@ class Standing(NamedTuple):
     smallest: int
 
 
-def standing(rows: Sequence[dict[str, Any]]) -> Standing:
+def win_counts(rows: Sequence[dict[str, Any]]) -> WinCounts:
     """Cell by cell against every untrained filter."""
     ahead = behind = smallest = 0
-    _, low, high = BESIDE
+    _, low, high = PAIRED_RATIO
     cells = cells_of(rows).values()
     for by in cells:
         others = [by[name] for name in UNTRAINED]
         ahead += all(row[high] < 1.0 for row in others)
         behind += any(not row[low] <= 1.0 for row in others)  # NaN is not level
         smallest += by[LEARNED]["ratio"] <= min(row["ratio"] for row in others)
-    return Standing(ahead, len(cells) - ahead - behind, behind, smallest)
+    return WinCounts(ahead, len(cells) - ahead - behind, behind, smallest)
 
 
 def cells_of(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
@@ -303,7 +304,7 @@ class Drift(NamedTuple):
 
 
 def drift(policies: Sequence[Any], *, seed: int = 0, runs: int = 200) -> Drift:
-    """Does the policy stay as good as it was, far beyond what it was trained on?"""
+    """The errors of the policies on records far longer than those they were trained on."""
     system, protocol = chaos.ROSSLER, chaos.ALIGNED
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), runs)
     records = chaos.episodes_of(keys, system, protocol, LATE[1])

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from sagewing.filters import EKF, ENNAKF, LEKF, KalmanNet, NDRSageHusa
+from sagewing import catalogue
+from sagewing.catalogue import SHARED
 from sagewing.filters.protocols import GainNoise
 from sagewing.policy import Architecture, Network, Noise, Policy, Universal
 from sagewing.policy.network import HIDDEN, Purpose
-from sagewing.policy.storage import Stored
 from sagewing.problems.chaos import (
     ALIGNED,
     DT,
@@ -28,6 +28,7 @@ from sagewing.problems.chaos import (
 from sagewing.shapes import Scalar
 from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss
+from sagewing.train.recipe import Recipe
 
 # KalmanNet's loss leaves out what is beyond this: no error on the attractor comes near it.
 KALMANNET_LARGEST = 1e4
@@ -56,20 +57,6 @@ class ChaosTraining:
     gain_noise: GainNoise = "prior"
 
 
-class Learner(NamedTuple):
-    """How a filter's learned part begins, what class it is, and the filter around it.
-
-    `largest` is the squared error that still counts; the auxiliary loss of one that `is_told` is
-    how far its q and r are from the true ones.
-    """
-
-    make: Callable[[ChaosTraining, PRNGKeyArray], Any]
-    kind: type[Stored]
-    build: Callable[[Any, Any], Any]
-    largest: float | None = None
-    is_told: bool = False
-
-
 def _network(purpose: Purpose) -> Callable[[ChaosTraining, PRNGKeyArray], Network]:
     def make(setup: ChaosTraining, key: PRNGKeyArray) -> Network:
         scales = _statistics(protocol_named(setup.protocol))
@@ -89,35 +76,15 @@ def _statistics(protocol: Protocol) -> tuple[tuple[float, ...], ...]:
         return tuple(tuple(a.tolist()) for a in found)
 
 
-LEARNERS = {
-    "ndr": Learner(
-        lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key),
-        Policy,
-        lambda model, policy: NDRSageHusa(model, Q_BASE, R_BASE, policy),
+RECIPES = {
+    "ndr": Recipe(
+        lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key)
     ),
-    "ndr-shared": Learner(
-        lambda setup, key: Universal(bounds=WIDE, key=key),
-        Universal,
-        lambda model, policy: NDRSageHusa(model, Q_BASE, R_BASE, policy),
-        is_told=True,
-    ),
-    "enn-akf": Learner(
-        _network("enn-akf"), Network, lambda model, net: ENNAKF(model, Q_BASE, R_BASE, net)
-    ),
-    "l-ekf": Learner(
-        _network("l-ekf"), Network, lambda model, net: LEKF(model, Q_BASE, R_BASE, net)
-    ),
-    "kalmannet": Learner(
-        _network("kalmannet"),
-        Network,
-        lambda model, net: KalmanNet(model, Q_BASE, R_BASE, net),
-        largest=KALMANNET_LARGEST,
-    ),
-    "ekf-tuned": Learner(
-        lambda setup, key: Noise(Q_BASE, R_BASE),
-        Noise,
-        lambda model, noise: EKF(model, noise.q, noise.r),
-    ),
+    SHARED: Recipe(lambda setup, key: Universal(bounds=WIDE, key=key), compares_noise=True),
+    "enn-akf": Recipe(_network("enn-akf")),
+    "l-ekf": Recipe(_network("l-ekf")),
+    "kalmannet": Recipe(_network("kalmannet"), largest=KALMANNET_LARGEST),
+    "ekf-tuned": Recipe(lambda setup, key: Noise(Q_BASE, R_BASE)),
 }
 
 
@@ -132,11 +99,11 @@ def train_chaos(
 ) -> Trained:
     """Train one filter for each seed; see `train` for `folder`, `resume` and `width`."""
     protocol = protocol_named(setup.protocol)
-    model = LORENZ.model(protocol, adaptive=setup.filter.startswith("ndr"))
-    learner = LEARNERS[setup.filter]
+    model = LORENZ.model(protocol, adaptive=catalogue.entry(setup.filter).adapts)
+    recipe = RECIPES[setup.filter]
 
     def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
-        filt = learner.build(model, learned)
+        filt = catalogue.build(setup.filter, model, Q_BASE, R_BASE, learned)
         drawn = episodes(key, LORENZ, protocol, setup.batch, setup.steps)
         return state_loss(
             filt,
@@ -146,12 +113,12 @@ def train_chaos(
             drawn.truth,
             DT,
             aux_weight=setup.aux_weight,
-            largest=learner.largest,
-            noise=(drawn.q, drawn.r) if learner.is_told else None,
+            largest=recipe.largest,
+            noise=(drawn.q, drawn.r) if recipe.compares_noise else None,
         )
 
     return train(
-        lambda key: learner.make(setup, key),
+        lambda key: recipe.begin(setup, key),
         loss,
         setup.schedule,
         seeds,
@@ -181,6 +148,6 @@ def settings(setup: ChaosTraining, seeds: list[int]) -> dict[str, Any]:
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
         }
-    if setup.filter == "ndr-shared":
+    if setup.filter == SHARED:
         plain["policy"] = {"aux_weight": setup.aux_weight, "bounds": list(WIDE)}
     return plain

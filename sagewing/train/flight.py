@@ -3,70 +3,47 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from sagewing import catalogue
+from sagewing.catalogue import GATE, SHARED
 from sagewing.errors import InputError
-from sagewing.filters import EKF, NDRSageHusa
 from sagewing.filters.protocols import GainNoise
 from sagewing.logs import Flight
-from sagewing.models import (
-    QDRONE,
-    Model,
-    QuadrotorDrag,
-    QuadrotorDynamic,
-    QuadrotorKinematic,
-    Switched,
-    Vehicle,
-)
+from sagewing.models import QDRONE, Vehicle
 from sagewing.policy import Architecture, Noise, Policy, Universal
 from sagewing.policy.filter_settings import TrainedIn
-from sagewing.policy.storage import Stored
-from sagewing.problems.flight.records import IMU, POSE, Flights, Record, WithoutPose, record
+from sagewing.problems.flight.records import (
+    IMU,
+    POSE,
+    FlightRecord,
+    Flights,
+    WithoutPose,
+    record,
+)
+from sagewing.problems.flight.setup import AVERAGED, P0, Q0, R0, estimator
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import WindowLoss, pose_loss
+from sagewing.train.recipe import Recipe
 
-# Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
-SIZES = (3, 3, 4, 3, 3, 3)
-P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
-Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
-# One row for the pose and, which the paper leaves unsaid, one for the IMU.
-R0 = np.full((2, 6), 5e-2)
 # Added to the logits of d at the start of a training from tuned noise. States that a pose hardly
 # shows, such as biases, wander off where their q is free from the first; and the tuned r of angles
 # (or of the gyroscope) stands for more than their noise, which an estimate of it would forget.
 CALM_Q = -12.0
 CALM_R = (-4.5, -4.5, -4.5, -8.0, -8.0, -8.0)
-SHARED = "ndr-shared"  # the networks of the universal policy, trained on
-GATE = 3.0  # of the gated EKF and of ndr, standard deviations
 
 # Paper: T up to these epochs of 2200.
 EPOCHS = 2200
 CURRICULUM = ((300, 20), (600, 50), (900, 100), (2000, 200), (2200, 300))
-# The paper's magnitudes are those of samples at 1000 Hz; a row of our flights is the mean of ten.
-AVERAGED = Degradation().averaged(10)
 # A blackout in a training window: its length in seconds.
 BLACKOUT = (0.5, 2.0)
-
-
-def estimator(vehicle: Vehicle = QDRONE, without_pose: WithoutPose = "dynamic") -> Switched:
-    """The paper's two models: the IMU drives and the pose is seen; without it, motors drive.
-
-    Or, without the pose, the IMU still drives and shows the airspeed by the rotors' drag.
-    """
-    kinematic = QuadrotorKinematic(jacobian="euler")
-    if without_pose == "drag":
-        drag = QuadrotorDrag(jacobian="euler", drag=vehicle.drag[:2])
-        return Switched((kinematic, drag), inputs=((0, 6), (0, 6)))
-    dynamic = QuadrotorDynamic(jacobian="euler", vehicle=vehicle)
-    return Switched((kinematic, dynamic), inputs=((0, 6), (6, 10)))
 
 
 def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
@@ -107,14 +84,6 @@ class FlightTraining:
     learn_nominal: bool = True
 
 
-class Learner(NamedTuple):
-    """How a filter's learned part begins, what class it is, and the filter around it."""
-
-    make: Callable[[FlightTraining, PRNGKeyArray], Any]
-    kind: type[Stored]
-    build: Callable[[Model, Any], Any]
-
-
 def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
     """A policy with its own nominal noise, which at first hardly moves it."""
     nominal = Noise(setup.nominal_q, setup.nominal_r)
@@ -135,33 +104,16 @@ def _shared_beginner(setup: FlightTraining, key: PRNGKeyArray) -> Universal:
     return eqx.tree_at(lambda p: (p.measured, p.state), policy, (begun.measured, begun.state))
 
 
-def _with_policy(model: Model, policy: Any) -> Any:
-    """The NDR-SHKF with the policy's own noise or, where it has none, the paper's."""
-    if getattr(policy, "nominal", None) is None:
-        return NDRSageHusa(model, Q0, R0, policy)
-    return NDRSageHusa(model, None, None, policy)
-
-
-LEARNERS = {
-    "ndr": Learner(_beginner, Policy, _with_policy),
-    SHARED: Learner(_shared_beginner, Universal, _with_policy),
-    "ndr-paper": Learner(
+RECIPES = {
+    "ndr": Recipe(_beginner),
+    SHARED: Recipe(_shared_beginner),
+    "ndr-paper": Recipe(
         lambda setup, key: Policy(
             setup.architecture, setup.bounds, setup.gain_noise, gate=setup.gate, key=key
-        ),
-        Policy,
-        _with_policy,
+        )
     ),
-    "ekf-tuned": Learner(
-        lambda setup, key: Noise(Q0, R0),
-        Noise,
-        lambda model, noise: EKF(model, noise.q, noise.r),
-    ),
-    "ekf-gated": Learner(
-        lambda setup, key: Noise(Q0, R0),
-        Noise,
-        lambda model, noise: EKF(model, noise.q, noise.r, gate=GATE),
-    ),
+    "ekf-tuned": Recipe(lambda setup, key: Noise(Q0, R0)),
+    "ekf-gated": Recipe(lambda setup, key: Noise(Q0, R0)),
 }
 
 
@@ -175,10 +127,10 @@ def blackout(key: PRNGKeyArray, steps: int, share: float, dt: float) -> Float[Ar
     return jnp.where(lost, float(IMU), float(POSE)).astype(real_dtype())
 
 
-def draw(key: PRNGKeyArray, flights: Flights, setup: FlightTraining, steps: int) -> Record:
+def draw(key: PRNGKeyArray, flights: Flights, setup: FlightTraining, steps: int) -> FlightRecord:
     """A batch of windows."""
 
-    def one(key: PRNGKeyArray) -> Record:
+    def one(key: PRNGKeyArray) -> FlightRecord:
         k_window, k_mode, k_noise = jax.random.split(key, 3)
         rows = flights.window(k_window, steps + 1)
         mode = blackout(k_mode, steps, setup.blackouts, flights.dt)
@@ -200,21 +152,21 @@ def train_flight(
     check_flights(setup, flights)
     joined = Flights.joined(flights)
     stages = curriculum(setup)
-    learner, model = LEARNERS[setup.filter], estimator(setup.vehicle, setup.without_pose)
+    recipe, model = RECIPES[setup.filter], estimator(setup.vehicle, setup.without_pose)
 
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
             drawn = draw(key, joined, setup, steps)
             if isinstance(learned, TrainedIn) and not setup.learn_nominal:
                 learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_kept)
-            filt = learner.build(model, learned)
+            filt = catalogue.build(setup.filter, model, Q0, R0, learned)
             weight = setup.aux_weight
             return pose_loss(filt, drawn, P0, joined.dt, weight, window=setup.window_loss)
 
         return loss
 
     return train(
-        lambda key: learner.make(setup, key),
+        lambda key: recipe.begin(setup, key),
         [Stage(until, loss_at(steps)) for until, steps in stages],
         setup.schedule,
         seeds,
@@ -269,7 +221,7 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "window_loss": setup.window_loss,
         "degradation": asdict(setup.degradation),
     }
-    if setup.filter.startswith("ndr"):
+    if catalogue.entry(setup.filter).adapts:
         begins = {**setup.architecture.card(), "aux_weight": setup.aux_weight}
         if setup.filter == SHARED:
             begins = {"begins": f"universal, {Universal.pretrained('universal').digest()}"}

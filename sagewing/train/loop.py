@@ -1,7 +1,7 @@
 """Training by gradient descent: many seeds in one program, resumable bit for bit.
 
 An epoch is a pure function of the state before it, the seed and its number, and one compiled
-program runs any number of epochs; where a training was cut makes no difference to what comes out.
+program runs any number of epochs; where a training was interrupted does not change its result.
 """
 
 import time

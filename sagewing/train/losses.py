@@ -14,7 +14,7 @@ from sagewing.filters.rules import AttenuationRule
 from sagewing.filters.step import Step
 from sagewing.models.quadrotor import Q, R
 from sagewing.policy.ndr.policy import Policy
-from sagewing.problems.flight.records import Record
+from sagewing.problems.flight.records import FlightRecord
 from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Values
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m
@@ -78,7 +78,7 @@ def noise_distance(
 
 def pose_loss(
     filt: Filter,
-    records: Record,
+    records: FlightRecord,
     P0: Numbers,
     dt: float | Scalar,
     aux_weight: float = 0.1,

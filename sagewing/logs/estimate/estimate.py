@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from sagewing import catalogue
+from sagewing.catalogue import ONBOARD
 from sagewing.errors import InputError
 from sagewing.filters import Filter, Step
 from sagewing.filters.loop import in_chunks
@@ -19,8 +21,7 @@ from sagewing.logs.rotate import conjugate, rotate, to_euler
 from sagewing.logs.timeline import Timeline
 from sagewing.logs.track import Scene, Track
 from sagewing.models.quadrotor import N_X, N_Z, Q, R, V
-from sagewing.studies.flight import ONBOARD
-from sagewing.train.flight import P0
+from sagewing.problems.flight.setup import P0
 
 # Steps in one call of the compiled program: a call costs little, its results fit in memory, and
 # progress is shown often.
@@ -71,9 +72,9 @@ def estimate_log(
                 raise RuntimeError("stopped")
             report(name, share)
 
-        noise = noise_of(name, learned.get(name), position_std, attitude_std, turns)
+        noise = noise_of(learned.get(name), position_std, attitude_std, turns)
         filt = build(name, noise, learned.get(name), line.step, line.steps_a_pose)
-        adapts = not name.startswith("ekf")
+        adapts = catalogue.entry(name).adapts
         return _track(name, filt, line, z, kept, adapts, progress)
 
     # A scan of one record keeps one core busy: two filters at a time use two.
@@ -165,17 +166,17 @@ def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
 
 # What is kept of a step lies in two rows of numbers: many small ones would cost more than the step.
 POSE_ROW = {"position": 3, "quaternion": 4, "variance": 3, "turning": 16}
-SAID_ROW = {"ok": 1, "nis": 1, "nu": N_Z}
+SAID_ROW = {"ok": 1, "nis": 1, "restarts": 1, "nu": N_Z}
 NOISE_ROW = {"d": N_X + N_Z, "q": N_X, "r": N_Z}
 
 
 def _rows(step: Step, extra: None) -> tuple[Array, Array]:
     """What is kept of a step; of the covariance only what is shown leaves the program."""
     x, P = step.x, step.P
-    assert step.innovation is not None
+    nu = jnp.full(N_Z, jnp.nan, x.dtype) if step.innovation is None else step.innovation
     pose = jnp.concatenate([x[R], x[Q], jnp.diagonal(P)[R], P[Q, Q].ravel()])
-    flags = jnp.stack([step.ok.astype(x.dtype), step.nis])
-    return pose, jnp.concatenate([flags, step.innovation])
+    counts = jnp.stack([step.ok.astype(x.dtype), step.nis, step.restarts])
+    return pose, jnp.concatenate([counts, nu])
 
 
 def _rows_with_noise(step: Step, extra: None) -> tuple[Array, Array]:
@@ -199,11 +200,10 @@ def _track(
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
     x0, P = _start(line)
     save = _rows_with_noise if adapts else _rows
-    parts, restarts = [], 0
-    for rows, values, state in in_chunks(filt, x0, P, z, line.imu, line.dt, save, steps=CHUNK):
+    parts = []
+    for rows, values, _ in in_chunks(filt, x0, P, z, line.imu, line.dt, save, steps=CHUNK):
         inside = kept[(kept >= rows.start) & (kept < rows.stop)] - rows.start
         parts.append(tuple(a[inside] for a in values))
-        restarts = int(state.recovery.restarts)
         report(rows.stop / len(z))
     pose, said = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     pose = _cut(pose.astype(np.float64), POSE_ROW)
@@ -217,7 +217,9 @@ def _track(
         nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
         **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
     )
-    return track, InnovationSeries(said["nu"], arrived, said["ok"][:, 0] > 0.0, restarts)
+    return track, InnovationSeries(
+        said["nu"], arrived, said["ok"][:, 0] > 0.0, int(said["restarts"][-1, 0])
+    )
 
 
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:

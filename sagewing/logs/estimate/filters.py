@@ -7,18 +7,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from sagewing import catalogue
 from sagewing.errors import InputError
-from sagewing.filters import EKF, NDRSageHusa, SageHusa
+from sagewing.filters import AdaptiveFilter
 from sagewing.filters.attenuation import PerPredictionStep
 from sagewing.filters.rules import AttenuationRule
 from sagewing.models import QuadrotorKinematic
 from sagewing.models.quadrotor import ANGLES, N_Z
+from sagewing.problems.flight.setup import Q0, R0, SIZES
 from sagewing.shapes import real_dtype
-from sagewing.studies.flight import CLASSICAL, SHARED, SHIPPED
-from sagewing.train.flight import GATE, Q0, R0, SIZES
 
-FILTERS = SHIPPED
-FORGETTING = {"shkf995": 0.995, "shkf999": 0.999}
 # Noise is given for steps of this length: those of the flights it was tuned or trained on.
 NOMINAL_STEP_S = 0.01
 # Without a measured attitude only the IMU tells it, and fitted noise, which leans on angles that
@@ -28,52 +26,46 @@ NOMINAL_STEP_S = 0.01
 INERTIAL_Q = np.repeat((1e-4, 1e-2, 2.5e-5, 1e-3, 1e-4, 1e-6), SIZES) * NOMINAL_STEP_S
 
 
-class Noise(NamedTuple):
+def check_filters(names: Sequence[str]) -> None:
+    """Refuse a name that is not known, cannot be built or comes twice."""
+    catalogue.check_names(names)
+    if len(set(names)) < len(names):
+        raise InputError(f"A filter is named twice in {', '.join(names)}.")
+
+
+class LogNoise(NamedTuple):
     """Variances of the process over a step of `NOMINAL_STEP_S`, and of the pose."""
 
     q: np.ndarray
     r: np.ndarray
 
 
-def check_filters(names: Sequence[str]) -> None:
-    """Refuse a name that is not known."""
-    for name in names:
-        if name not in FILTERS:
-            raise InputError(f"There is no filter {name!r}; known: {', '.join(FILTERS)}.")
-    if len(set(names)) < len(names):
-        raise InputError(f"A filter is named twice in {', '.join(names)}.")
-
-
-def build(name: str, noise: Noise, learned: Any, step_s: float, steps: float = 1.0) -> Any:
+def build(name: str, noise: LogNoise, learned: Any, step_s: float, steps: float = 1.0) -> Any:
     """A filter by its name, driven by the IMU, for so many steps of this length to a pose."""
     model = QuadrotorKinematic(jacobian="euler")
     q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
-    if name in FORGETTING:
-        filt = SageHusa(model, q, r, b=FORGETTING[name])
-    elif name in ("ndr", SHARED):
-        filt = NDRSageHusa(model, q, r, learned)
-    else:
-        return EKF(model, q, r, gate=GATE if name == "ekf-gated" else None)
+    filt = catalogue.build(name, model, q, r, learned, own_noise=False)
+    if not catalogue.entry(name).adapts or not isinstance(filt, AdaptiveFilter):
+        return filt
     assert isinstance(filt.rule, AttenuationRule)
     policy = PerPredictionStep(filt.rule.policy, jnp.asarray(steps, real_dtype()))
     return eqx.tree_at(lambda f: f.rule.policy, filt, policy)
 
 
 def noise_of(
-    name: str,
     learned: Any,
     position_std: Sequence[float] | None,
     attitude_std: float | None,
     turns: bool,
-) -> Noise:
+) -> LogNoise:
     """The filter's own noise, and what the log says of the pose's; `turns`: it has an attitude.
 
     Fitted noise is fitted as a whole, and there a better pose than it was fitted to is no reason to
     change it; a worse one is.
     """
-    own = getattr(learned, "nominal", learned)
-    fitted = name not in CLASSICAL and own is not None
-    q, r = (Q0, R0) if not fitted or own is None else (own.q, own.r)
+    own = catalogue.learned_noise(learned)
+    fitted = own is not None
+    q, r = (Q0, R0) if own is None else (own.q, own.r)
     q, r = np.array(q, np.float64), np.atleast_2d(np.array(r, np.float64))[0]
     told = np.full(N_Z, np.nan)
     if position_std is not None:
@@ -81,4 +73,4 @@ def noise_of(
     if attitude_std is not None:
         told[ANGLES] = attitude_std**2
     r = np.fmax(r, told) if fitted else np.where(np.isnan(told), r, told)
-    return Noise(q if turns else INERTIAL_Q, r)
+    return LogNoise(q if turns else INERTIAL_Q, r)

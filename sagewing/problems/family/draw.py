@@ -2,8 +2,8 @@
 
 A state's unit is its nominal noise, and so is a channel's: Q0 = I, R0 = I. Systems with fewer
 states or channels are padded with states that nothing depends on and with channels that never
-arrive. In some episodes the filters' model is wrong: the truth has other coefficients, and is
-pushed by what no filter is told of.
+arrive. In some episodes the filters' model is wrong: the truth has other coefficients and an
+unmodelled force.
 """
 
 import math
@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from sagewing.problems.family.model import N_X, N_Z, PRODUCTS, Coefficients, FamilyModel
 from sagewing.problems.family.sensors import seen
-from sagewing.problems.family.systems import SYSTEMS, System, uniform
+from sagewing.problems.family.systems import SYSTEMS, FamilySystem, uniform
 from sagewing.shapes import real_dtype
 
 KINDS = tuple(SYSTEMS)
@@ -25,7 +25,7 @@ NOTHING_WRONG = 0.1  # of the episodes
 RUNAWAY = 1e5  # times its noise; a truth beyond it has left its attractor
 
 
-class Noise(NamedTuple):
+class FamilyNoise(NamedTuple):
     """What is wrong with an episode's noise; factors are those of variances, over Q0 = R0 = I.
 
     A burst multiplies the noise for `on` steps of every `period`.
@@ -45,9 +45,9 @@ class Noise(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What the truth goes by: its coefficients, and a push to and fro with a period in steps.
+    """The true coefficients, and an unmodelled periodic force with its period in steps.
 
-    Where the model is not `wrong` they are what filters are told, and there is no push.
+    Where the model is not `wrong` these are the filters' coefficients, and there is no force.
     """
 
     u: Float[Array, "n_u *batch"]
@@ -57,7 +57,7 @@ class Truth(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Systems to simulate, batch last: what filters are told, starts, what is real, the noise."""
+    """Systems to simulate, batch last: `u` is the filters' input, `truth` the true system."""
 
     u: Float[Array, "n_u *batch"]
     truth: Truth
@@ -65,13 +65,13 @@ class Drawn(NamedTuple):
     spread: Float[Array, "n *batch"]
     states: Bool[Array, "n *batch"]
     channels: Bool[Array, "m *batch"]
-    noise: Noise
+    noise: FamilyNoise
     right: Bool[Array, "*batch"]
     kind: Float[Array, "*batch"]
 
 
 def draw(keys: Shaped[PRNGKeyArray, "B"], wrong_models: float = 0.0) -> Drawn:
-    """One system and its noise for each key; for some of them what filters are told is wrong."""
+    """One system and its noise for each key; for some of them the filters' model is wrong."""
     return jax.vmap(lambda key: _one(key, wrong_models), out_axes=-1)(keys)
 
 
@@ -114,7 +114,7 @@ def _one(key: PRNGKeyArray, wrong_models: float) -> Drawn:
 
 
 def _in_units(
-    raw: System,
+    raw: FamilySystem,
     kind: Array,
     wrong_models: float,
     k_seen: PRNGKeyArray,
@@ -151,7 +151,7 @@ def _in_units(
     )
 
 
-def _moving(raw: System, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> Coefficients:
+def _moving(raw: FamilySystem, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> Coefficients:
     """The coefficients of the motion, in these units and a time step of 1."""
     c, dt = raw.c, raw.dt
     A = dt * c.A * unit[None] / unit[:, None]
@@ -166,9 +166,9 @@ def _moving(raw: System, states: Bool[Array, "n"], unit: Float[Array, "n"]) -> C
 
 
 def _truth(
-    key: PRNGKeyArray, wrong: Bool[Array, ""], told: Coefficients, states: Bool[Array, "n"]
+    key: PRNGKeyArray, wrong: Bool[Array, ""], nominal: Coefficients, states: Bool[Array, "n"]
 ) -> Truth:
-    """What filters are told, or other coefficients, a push, or both."""
+    """The nominal coefficients, or other ones, an unmodelled force, or both."""
     k_which, k_off, k_push, k_states, k_period, *k_each = jax.random.split(key, 9)
     which = jax.random.uniform(k_which)
     off = jnp.where(wrong & (which < 0.6), 10.0 ** uniform(k_off, -2.0, -0.5), 0.0)
@@ -178,17 +178,17 @@ def _truth(
     def changed(key: PRNGKeyArray, a: Array, share: float = 1.0) -> Array:
         return a * (1.0 + share * off * jax.random.normal(key, a.shape))
 
-    true = told._replace(
-        A=jnp.where(states[:, None], changed(k_each[0], told.A), told.A),
-        W=changed(k_each[1], told.W),
-        B=changed(k_each[2], told.B),
-        H=changed(k_each[3], told.H, 0.3),
+    true = nominal._replace(
+        A=jnp.where(states[:, None], changed(k_each[0], nominal.A), nominal.A),
+        W=changed(k_each[1], nominal.W),
+        B=changed(k_each[2], nominal.B),
+        H=changed(k_each[3], nominal.H, 0.3),
     )
     u = ravel_pytree(true)[0].astype(real_dtype())
     return Truth(u, push.astype(u.dtype), 10.0 ** uniform(k_period, 1.5, 3.7), wrong)
 
 
-def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Array, ""]]:
+def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[FamilyNoise, Bool[Array, ""]]:
     """Nothing wrong, or a wrong Q, a wrong R, outliers, bursts, gaps, alone or together."""
     keys = iter(jax.random.split(key, 24))
 
@@ -209,7 +209,7 @@ def _noise(key: PRNGKeyArray, states: Bool[Array, "n"]) -> tuple[Noise, Bool[Arr
     bursts_r = (which < 0.3) * uniform(next(keys), 0.5, 1.7, N_Z)
     bursts_q = ((which > 0.25) & (which < 0.42)) * uniform(next(keys), 0.5, 2.0)
     period = 10.0 ** uniform(next(keys), 1.7, 3.0)
-    return Noise(
+    return FamilyNoise(
         q=jnp.where(states, 10.0 ** jnp.where(right, 0.0, log_q), 0.0),
         r=10.0 ** jnp.where(right, 0.0, log_r),
         outlier=jnp.where(right, 0.0, outlier),

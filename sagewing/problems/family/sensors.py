@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from sagewing.problems.family.model import BEARING, DISTANCE, LINEAR, N_X, N_Z, Coefficients
-from sagewing.problems.family.systems import System, uniform
+from sagewing.problems.family.systems import FamilySystem, uniform
 
 RADAR, AMONG_THEM = 0.2, 0.1  # shares of the systems: with one, and with one among its states
 # Of a draw between 0 and 1 for each channel: a distance below, then a bearing; curved above
@@ -26,7 +26,7 @@ class Looks(NamedTuple):
 
 def seen(
     c: Coefficients,
-    raw: System,
+    raw: FamilySystem,
     unit: Float[Array, "n"],
     away: Float[Array, "n"],
     k_H: PRNGKeyArray,
@@ -80,7 +80,7 @@ def seen(
     return measured, channels
 
 
-def _looks(order: Array, raw: System, unit: Float[Array, "n"], key: PRNGKeyArray) -> Looks:
+def _looks(order: Array, raw: FamilySystem, unit: Float[Array, "n"], key: PRNGKeyArray) -> Looks:
     """Every channel at a state of its own."""
     after = jnp.where(jnp.arange(N_Z) + 1 < raw.n_x, order[1 : N_Z + 1], order[0])
     mixture = jax.random.normal(key, (N_Z, N_X)) * unit / raw.size

@@ -12,7 +12,7 @@ from sagewing.problems.family.model import N_X, PRODUCTS, Coefficients, none
 from sagewing.shapes import Scalar, real_dtype
 
 
-class System(NamedTuple):
+class FamilySystem(NamedTuple):
     """A system in its own units: coefficients, how far its states range and around what.
 
     `order` is that in which its states are measured, or -1 where any will do; a `weak` one is
@@ -43,10 +43,10 @@ def _system(
     size: list[float] | Array,
     middle: list[float] | Array | None = None,
     **given: Array,
-) -> System:
+) -> FamilySystem:
     """A system of which some coefficients are not zero."""
     wide = {name: _widened(a, getattr(none(), name).shape) for name, a in given.items()}
-    return System(
+    return FamilySystem(
         none()._replace(**wide),
         jnp.asarray(n_x),
         _widened(jnp.asarray(size, real_dtype()), (N_X,)) + (jnp.arange(N_X) >= n_x),
@@ -74,7 +74,7 @@ def _coefficients(equations: Sequence[Terms], names: Sequence[str]) -> Array:
     return jnp.array(rows, real_dtype())
 
 
-def _lorenz(key: PRNGKeyArray) -> System:
+def _lorenz(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_s, k_r, k_b = jax.random.split(key, 4)
     sigma, rho, beta = uniform(k_s, 8.0, 12.0), uniform(k_r, 25.0, 32.0), uniform(k_b, 2.0, 3.2)
     A = _matrix([[-sigma, sigma, 0.0], [rho, -1.0, 0.0], [0.0, 0.0, -beta]])
@@ -82,7 +82,7 @@ def _lorenz(key: PRNGKeyArray) -> System:
     return _system(_log_uniform(k_dt, 0.004, 0.03), 3, [8.0, 9.0, 8.0], [0.0, 0.0, 23.0], A=A, B=B)
 
 
-def _chen(key: PRNGKeyArray) -> System:
+def _chen(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_a, k_c = jax.random.split(key, 3)
     a, c = uniform(k_a, 34.0, 37.0), uniform(k_c, 27.0, 28.5)
     A = _matrix([[-a, a, 0.0], [c - a, c, 0.0], [0.0, 0.0, -3.0]])
@@ -135,7 +135,7 @@ FLOWS = (
 )
 
 
-def _sprott(key: PRNGKeyArray) -> System:
+def _sprott(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_which = jax.random.split(key)
     which = jax.random.randint(k_which, (), 0, len(FLOWS))
 
@@ -155,14 +155,14 @@ def _sprott(key: PRNGKeyArray) -> System:
     )
 
 
-def _thomas(key: PRNGKeyArray) -> System:
+def _thomas(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_b = jax.random.split(key)
     A = -uniform(k_b, 0.1, 0.22) * jnp.eye(3)
     follows = jnp.roll(jnp.eye(3), 1, axis=1)
     return _system(_log_uniform(k_dt, 0.01, 0.2), 3, [2.5, 2.5, 2.5], A=A, W=jnp.eye(3), V=follows)
 
 
-def _van_der_pol(key: PRNGKeyArray) -> System:
+def _van_der_pol(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_mu = jax.random.split(key)
     mu = uniform(k_mu, 0.2, 2.0)
     A = _matrix([[0.0, 1.0], [-1.0, mu]])
@@ -170,7 +170,7 @@ def _van_der_pol(key: PRNGKeyArray) -> System:
     return _system(_log_uniform(k_dt, 0.01, 0.1), 2, [1.4, 1.4], A=A, B=B)
 
 
-def _pendulum(key: PRNGKeyArray) -> System:
+def _pendulum(key: PRNGKeyArray) -> FamilySystem:
     """One pendulum, or two with a spring between them."""
     k_dt, k_g, k_c, k_s, k_n = jax.random.split(key, 5)
     g, c, s = uniform(k_g, 1.0, 10.0), uniform(k_c, 0.05, 0.3), uniform(k_s, 0.2, 2.0)
@@ -188,7 +188,9 @@ def _pendulum(key: PRNGKeyArray) -> System:
     )
 
 
-def _linear(key: PRNGKeyArray, decay: tuple[float, float], turn: tuple[float, float]) -> System:
+def _linear(
+    key: PRNGKeyArray, decay: tuple[float, float], turn: tuple[float, float]
+) -> FamilySystem:
     """Decays, and turns between the states: stable for any draw."""
     k_dt, k_n, k_d, k_t, k_s = jax.random.split(key, 5)
     decays = 10.0 ** uniform(k_d, *decay, N_X)
@@ -198,7 +200,7 @@ def _linear(key: PRNGKeyArray, decay: tuple[float, float], turn: tuple[float, fl
     return _system(_log_uniform(k_dt, 0.05, 0.3), n_x, jnp.ones(N_X), A=A)
 
 
-def _velocity(key: PRNGKeyArray) -> System:
+def _velocity(key: PRNGKeyArray) -> FamilySystem:
     """Position and velocity on one axis or two, perhaps with a slow acceleration."""
     k_dt, k_n, k_v, k_a = jax.random.split(key, 4)
     n_x = jax.random.randint(k_n, (), 2, N_X + 1)
@@ -219,7 +221,7 @@ def _velocity(key: PRNGKeyArray) -> System:
     return _system(_log_uniform(k_dt, 0.03, 0.5), n_x, size, A=A)._replace(order=order)
 
 
-def _sines(key: PRNGKeyArray) -> System:
+def _sines(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_n, k_d, k_W, k_V, k_phi = jax.random.split(key, 6)
     A = -jnp.diag(10.0 ** uniform(k_d, -1.3, 0.0, N_X))
     W = 0.7 * jax.random.normal(k_W, (N_X, N_X))

@@ -71,7 +71,7 @@ def load(data: str, seed: int = 0, parts: Sequence[Part] = ("train", "test")) ->
 
 
 def simulated(seed: int, parts: Sequence[Part]) -> Dataset:
-    """QDrone flights: five along random paths to train on, three circles held out."""
+    """QDrone flights: five along random paths for training, three circles for testing."""
     train = training_flights(seed) if "train" in parts else []
     test = circle_flights(seed) if "test" in parts else []
     return Dataset(
@@ -130,7 +130,7 @@ def _words(flight: Flight) -> list[str]:
 
 
 def _known(found: Identified) -> str:
-    """How well the identified vehicle explains the flights that it was found from."""
+    """How well the identified vehicle fits the flights that it was identified from."""
     fit = found.fit
     if not fit.samples:
         return "no flights to identify the vehicle from: it is taken for a Crazyflie 2.1"

@@ -1,4 +1,4 @@
-"""Flights as records for a filter: where it starts, what it is told and shown, what is true."""
+"""Flights as records for a filter: its start, inputs and measurements, and the truth."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -29,8 +29,8 @@ class Rows(NamedTuple):
     quaternion: Float[Array, "T 4"]
 
 
-class Record(NamedTuple):
-    """What a filter is given, and the truth that it is scored against, from the step after x0."""
+class FlightRecord(NamedTuple):
+    """A filter's start, measurements and inputs, and the truth, from the step after x0."""
 
     x0: X
     z: Float[Array, "T 6"]
@@ -98,7 +98,7 @@ def record(
     noisier: Float[Array, "T"] | float,
     degradation: Degradation,
     dt: Duration,
-) -> Record:
+) -> FlightRecord:
     """The rows after the first, degraded; pose noise has `noisier` times its variance.
 
     Where the mode is IMU the pose is not seen, and the IMU is the measurement.
@@ -111,4 +111,4 @@ def record(
     imu = degradation.imu(k_imu, rows.imu, dt)
     z = jnp.where(mode[:, None] == IMU, imu, pose)
     u = jnp.concatenate([mode[:, None], imu, rows.motors], axis=1)  # as the estimator takes it
-    return Record(x0, z, u, rows.position, rows.quaternion)
+    return FlightRecord(x0, z, u, rows.position, rows.quaternion)

@@ -1,8 +1,8 @@
 """Systems that the training family does not hold, and what may be wrong with their noise.
 
-What the universal policy is measured on. Its numbers were chosen elsewhere; what was seen here has
-shaped its design. The
-family has radars, and flows that are as smooth as Rössler's; it draws none of these systems.
+The universal policy is tested on them. Its numbers were chosen on other data; results on these
+systems have influenced its design. The family has radars, and flows as smooth as Rössler's, but
+none of these systems.
 """
 
 from collections.abc import Callable
@@ -15,22 +15,24 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from sagewing.models import Model, Rossler
-from sagewing.problems.unseen.models import (
+from sagewing.problems.unseen.processes import (
     Arm,
-    Convoy,
-    CoordinatedTurn,
-    Glider,
     Grid,
     Lorenz96,
     Masses,
     Motor,
     Neuron,
-    Orbit,
     Reactor,
     Rod,
-    Ship,
     Tanks,
-    Vehicle,
+)
+from sagewing.problems.unseen.vehicles import (
+    Car,
+    Convoy,
+    CoordinatedTurn,
+    Glider,
+    Orbit,
+    Ship,
 )
 from sagewing.shapes import real_dtype
 
@@ -109,7 +111,7 @@ UNSEEN: dict[str, Unseen] = {
     ),
     # Written while an earlier training was under way.
     "vehicle": Unseen(
-        Vehicle(),
+        Car(),
         q0=(1e-3, 1e-3, 1e-5, 1e-2, 1e-4),
         r0=(1.0, 1.0, 0.04),
         P0=(1.0, 1.0, 0.01, 0.25, 1e-3),
@@ -210,7 +212,7 @@ UNSEEN: dict[str, Unseen] = {
 }
 
 
-class Case(NamedTuple):
+class NoiseCase(NamedTuple):
     """What is wrong: factors of the variances, outliers, a burst of noise, gaps."""
 
     q: float | Array = 1.0
@@ -222,15 +224,15 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "right": Case(),
-    "r-20": Case(r=20.0),
-    "bursts": Case(burst=30.0, outlier=0.05),
-    "q-10": Case(q=10.0),
-    "mixture": Case(q=0.1, r=4.0, outlier=0.05, outlier_scale=50.0, missing=0.25),
+    "right": NoiseCase(),
+    "r-20": NoiseCase(r=20.0),
+    "bursts": NoiseCase(burst=30.0, outlier=0.05),
+    "q-10": NoiseCase(q=10.0),
+    "mixture": NoiseCase(q=0.1, r=4.0, outlier=0.05, outlier_scale=50.0, missing=0.25),
 }
 
 
-class Episodes(NamedTuple):
+class UnseenEpisodes(NamedTuple):
     """Records to filter, time first and batch last; `q` and `r` are the true variances."""
 
     x0: Float[Array, "n_x B"]
@@ -241,10 +243,10 @@ class Episodes(NamedTuple):
     r: Float[Array, "T n_z B"]
 
 
-def episodes(system: Unseen, case: Any, key: PRNGKeyArray, runs: int, steps: int) -> Episodes:
+def episodes(system: Unseen, case: Any, key: PRNGKeyArray, runs: int, steps: int) -> UnseenEpisodes:
     """So many records of a system; record i depends on the key and on i alone."""
     made = jax.vmap(_episode(system, case, steps), out_axes=-1)(jax.random.split(key, runs))
-    return Episodes(*made)
+    return UnseenEpisodes(*made)
 
 
 def _episode(system: Unseen, case: Any, steps: int) -> Callable[[PRNGKeyArray], Any]:

@@ -1,0 +1,271 @@
+"""Every filter by name: its label, its colour, how it is built, what it needs.
+
+All commands, tables, pages and help texts read this list. A filter of your own is one entry more,
+added before the command line's `main` is called:
+
+    from sagewing import catalogue
+    from sagewing.cli.main import main
+
+    catalogue.add(
+        catalogue.CatalogueEntry(
+            "mine", "My filter", "#117733", lambda model, Q0, R0, learned: Mine(model, Q0, R0)
+        )
+    )
+    main()
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sagewing.errors import InputError
+from sagewing.filters import EKF, ENNAKF, LEKF, VBAKF, KalmanNet, NDRSageHusa, SageHusa
+from sagewing.models import Model
+from sagewing.policy import Network, Noise, Policy, Universal
+from sagewing.policy.filter_settings import TrainedIn
+from sagewing.policy.ndr.untrained import untrained
+from sagewing.policy.storage import Stored
+from sagewing.shapes import Numbers
+
+# Of the gated EKF, and of the policies that are trained for flights; in standard deviations.
+GATE = 3.0
+# Names that studies and tables refer to.
+ORACLE, SHARED, UNIVERSAL = "ekf-oracle", "ndr-shared", "ndr-universal"
+ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
+# Commands whose table has a row of a filter by default.
+CHAOS, FLIGHT, DEMO = "bench chaos", "bench flight", "demo"
+
+# The filter of a model with Q0, R0 and the filter's learned part, or None.
+Builder = Callable[[Model, Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """A filter, or a row of a table that is none.
+
+    `build` makes the filter; where it is None, `not_built` says why. `needs` is the class of the
+    learned part: `Noise` replaces Q0 and R0 and may be absent, any other is required. `adapts` says
+    that an attenuation rule re-estimates q and r at every step, as in the Sage-Husa filters and the
+    NDR-SHKF; `modes`, that the filter can follow a model with several modes. `shown_by` are the
+    commands whose table has a row of it by default.
+    """
+
+    name: str
+    label: str
+    colour: str
+    build: Builder | None
+    needs: type[Stored] | None = None
+    adapts: bool = False
+    modes: bool = False
+    shown_by: tuple[str, ...] = ()
+    not_built: str = ""
+
+
+def _sage_husa(
+    name: str, b: float, colour: str, *shown_by: str, posterior: bool = False
+) -> CatalogueEntry:
+    return CatalogueEntry(
+        name,
+        f"Sage-Husa {b}{', posterior' if posterior else ''}",
+        colour,
+        lambda model, Q0, R0, learned: SageHusa(
+            model, Q0, R0, b=b, gain_noise="posterior" if posterior else "prior"
+        ),
+        adapts=True,
+        modes=True,
+        shown_by=shown_by,
+    )
+
+
+def _ndr(name: str, label: str, colour: str, needs: type[Stored], *shown_by: str) -> CatalogueEntry:
+    return CatalogueEntry(
+        name,
+        label,
+        colour,
+        lambda model, Q0, R0, learned: NDRSageHusa(model, Q0, R0, learned),
+        needs=needs,
+        adapts=True,
+        modes=True,
+        shown_by=shown_by,
+    )
+
+
+def _ekf(
+    name: str,
+    label: str,
+    colour: str,
+    *shown_by: str,
+    gate: float | None = None,
+    needs: type[Stored] | None = None,
+) -> CatalogueEntry:
+    return CatalogueEntry(
+        name,
+        label,
+        colour,
+        lambda model, Q0, R0, learned: EKF(model, Q0, R0, gate=gate),
+        needs=needs,
+        modes=True,
+        shown_by=shown_by,
+    )
+
+
+def _network(
+    name: str, label: str, colour: str, kind: Callable[[Model, Any, Any, Any], Any]
+) -> CatalogueEntry:
+    return CatalogueEntry(name, label, colour, kind, needs=Network, shown_by=(CHAOS,))
+
+
+def _reference(
+    name: str, label: str, colour: str, not_built: str, *shown_by: str
+) -> CatalogueEntry:
+    return CatalogueEntry(name, label, colour, None, not_built=not_built, shown_by=shown_by)
+
+
+# In the order of the tables. The colours are Okabe and Ito's palette, which colour-blind readers
+# can tell apart; a variant is darker.
+_OURS = (
+    _ekf("ekf", "EKF", "#0072B2", CHAOS, FLIGHT, DEMO),
+    _sage_husa("shkf95", 0.95, "#E69F00", CHAOS),
+    _sage_husa("shkf99", 0.99, "#CC79A7", CHAOS),
+    _sage_husa("shkf95-posterior", 0.95, "#9C6B00", CHAOS, posterior=True),
+    _sage_husa("shkf99-posterior", 0.99, "#8C4A6E", CHAOS, posterior=True),
+    _sage_husa("shkf995", 0.995, "#C9A400", FLIGHT, DEMO),
+    _sage_husa("shkf999", 0.999, "#8E5BB5", FLIGHT, DEMO),
+    CatalogueEntry(
+        "vbakf",
+        "VBAKF",
+        "#009E73",
+        lambda model, Q0, R0, learned: VBAKF(model, Q0, R0),
+        shown_by=(CHAOS,),
+    ),
+    _ekf("ekf-tuned", "EKF, tuned", "#003F66", CHAOS, FLIGHT, DEMO, needs=Noise),
+    _ekf("ekf-gated", "EKF, tuned, gated", "#1B9E77", FLIGHT, DEMO, gate=GATE, needs=Noise),
+    _network("enn-akf", "ENN-AKF", "#56B4E9", ENNAKF),
+    _network("l-ekf", "L-EKF", "#B8AE1F", LEKF),
+    _network("kalmannet", "KalmanNet", "#999999", KalmanNet),
+    _ndr("ndr", "NDR-SHKF", "#D55E00", Policy, CHAOS, FLIGHT, DEMO),
+    _ndr("ndr-posterior", "NDR-SHKF, posterior", "#8B1A00", Policy, CHAOS),
+    _ndr(SHARED, "NDR-SHKF, shared network", "#D6457B", Universal, CHAOS, FLIGHT, DEMO),
+    _ndr("ndr-paper", "NDR-SHKF, as in the paper", "#F2A07B", Policy),
+    _ndr(UNIVERSAL, "universal", "#E8743B", Universal, FLIGHT),
+    CatalogueEntry(
+        "ndr-untrained",
+        "NDR-SHKF, every d = 1/2",
+        "#C7B299",
+        lambda model, Q0, R0, learned: NDRSageHusa(model, Q0, R0, untrained(Q0, R0)),
+        adapts=True,
+        modes=True,
+    ),
+    _reference(
+        ORACLE,
+        "EKF, oracle",
+        "#444444",
+        "it is told the true noise of every step, which only a simulation knows",
+        CHAOS,
+    ),
+    _reference(
+        ONBOARD, "vehicle's own", "#7F7F7F", "it is the estimate that the vehicle itself logged"
+    ),
+    _reference(DEAD_RECKONING, "IMU alone", "#A0522D", "it integrates the IMU from a true state"),
+)
+_entries: dict[str, CatalogueEntry] = {entry.name: entry for entry in _OURS}
+
+
+def add(entry: CatalogueEntry) -> None:
+    """Add a filter; its name must be new."""
+    if entry.name in _entries:
+        raise InputError(f"There is a filter {entry.name!r} already; choose another name.")
+    if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", entry.name):
+        raise InputError(
+            f"A filter's name has lowercase letters, digits and hyphens; got {entry.name!r}."
+        )
+    if not re.fullmatch("#[0-9A-Fa-f]{6}", entry.colour):
+        raise InputError(f"The colour of {entry.name} must be like #117733; got {entry.colour!r}.")
+    if entry.build is None and not entry.not_built:
+        raise InputError(f"{entry.name} has neither `build` nor a reason in `not_built`.")
+    _entries[entry.name] = entry
+
+
+def find(name: str) -> CatalogueEntry | None:
+    """The entry of this name, if there is one."""
+    return _entries.get(name)
+
+
+def entry(name: str) -> CatalogueEntry:
+    """The entry of this name; an unknown one is refused."""
+    if name not in _entries:
+        raise InputError(f"There is no filter {name!r}; known: {', '.join(buildable())}.")
+    return _entries[name]
+
+
+def entries() -> tuple[CatalogueEntry, ...]:
+    """All of them, in the order of the tables."""
+    return tuple(_entries.values())
+
+
+def buildable() -> tuple[str, ...]:
+    """The names of all filters that can be built from a model, its noise and a learned part."""
+    return tuple(one.name for one in entries() if one.build is not None)
+
+
+def shown_by(command: str) -> tuple[str, ...]:
+    """The names of the rows that a command's table has by default."""
+    return tuple(one.name for one in entries() if command in one.shown_by)
+
+
+def check(name: str) -> CatalogueEntry:
+    """The entry of this name; one that cannot be built is refused with the reason."""
+    found = entry(name)
+    if found.build is None:
+        raise InputError(f"{name} cannot be built: {found.not_built}.")
+    return found
+
+
+def check_names(names: Sequence[str], also: Sequence[str] = ()) -> None:
+    """Refuse a name that is not known or cannot be built, unless it is one of `also`."""
+    if not names:
+        raise InputError(f"Give at least one filter; known: {', '.join(buildable())}.")
+    for name in names:
+        if name not in also:
+            check(name)
+
+
+def build(
+    name: str,
+    model: Model,
+    Q0: Numbers,
+    R0: Numbers,
+    learned: Any = None,
+    *,
+    own_noise: bool = True,
+) -> Any:
+    """The filter of this name.
+
+    Unless `own_noise` is False, noise variances that were learned replace Q0 and R0.
+    """
+    found = check(name)
+    assert found.build is not None
+    _check_learned(found, learned)
+    if model.modes > 1 and not found.modes:
+        raise InputError(f"{name} has no modes: choose another filter for this model.")
+    own = learned_noise(learned) if own_noise else None
+    Q0, R0 = (Q0, R0) if own is None else (own.q, own.r)
+    return found.build(model, Q0, R0, learned)
+
+
+def learned_noise(learned: Any) -> Noise | None:
+    """Noise variances that were learned: tuned ones, or those that a policy begins with."""
+    if isinstance(learned, TrainedIn):
+        return learned.nominal
+    return learned if isinstance(learned, Noise) else None
+
+
+def _check_learned(found: CatalogueEntry, learned: Any) -> None:
+    name, needs = found.name, found.needs
+    if needs is None or needs is Noise:
+        if not (learned is None or isinstance(learned, Noise)):
+            raise InputError(f"{name} has no use for this policy; use none, or --filter ndr.")
+    elif learned is None or isinstance(learned, Noise):
+        what = "a policy" if issubclass(needs, TrainedIn) else f"a {needs.__name__}"
+        raise InputError(f"--filter {name} needs {what}: a folder of `sagewing train`, or a name.")

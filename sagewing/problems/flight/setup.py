@@ -1,0 +1,114 @@
+"""The flight problem: the estimator's model, its start, its noise, and what degrades its data."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.errors import InputError
+from sagewing.models import (
+    QDRONE,
+    QuadrotorDrag,
+    QuadrotorDynamic,
+    QuadrotorKinematic,
+    Switched,
+    Vehicle,
+)
+from sagewing.models.quadrotor import GRAVITY, N_X, Q
+from sagewing.problems.flight.records import WithoutPose
+from sagewing.problems.problem import Problem
+from sagewing.sim.degradation import Degradation
+
+# Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
+SIZES = (3, 3, 4, 3, 3, 3)
+P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
+Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
+# One row for the pose and, which the paper does not state, one for the IMU.
+R0 = np.full((2, 6), 5e-2)
+DT = 0.01
+
+# The paper's magnitudes are those of samples at 1000 Hz; a row of our flights is the mean of ten.
+AVERAGED = Degradation().averaged(10)
+_AS_FLOWN = Degradation().as_flown()
+PoseNoise = Literal["paper", "good"]
+# The noise of the pose; the IMU is as it was flown.
+NOISE: dict[str, Degradation] = {
+    "paper": _AS_FLOWN,
+    # A good positioning system: real ones are better than the paper's.
+    "good": replace(
+        _AS_FLOWN,
+        position_std=0.05,
+        position_outlier_std=0.25,
+        position_outlier_probability=0.01,
+        attitude_std=0.02,
+    ),
+}
+
+# The inputs of the estimator: the mode, the IMU (accelerometer, gyroscope) and four motors.
+N_U = 11
+_ACC_Z, _MOTORS = 3, slice(7, 11)
+_HOVER = 0.5  # motor command near hover
+
+
+def estimator(vehicle: Vehicle = QDRONE, without_pose: WithoutPose = "dynamic") -> Switched:
+    """The paper's two models: the IMU is the input and the pose is measured; without a pose the
+    motors are the input and the IMU is measured.
+
+    With `without_pose="drag"` the IMU stays the input, and shows the airspeed by the rotors' drag.
+    """
+    kinematic = QuadrotorKinematic(jacobian="euler")
+    if without_pose == "drag":
+        drag = QuadrotorDrag(jacobian="euler", drag=vehicle.drag[:2])
+        return Switched((kinematic, drag), inputs=((0, 6), (0, 6)))
+    dynamic = QuadrotorDynamic(jacobian="euler", vehicle=vehicle)
+    return Switched((kinematic, dynamic), inputs=((0, 6), (6, 10)))
+
+
+def degradation(noise: str, imu: str) -> Degradation:
+    """The noise of the pose, and the paper's faults of the IMU unless it is "as-flown"."""
+    pose = NOISE[noise]
+    if imu == "as-flown":
+        return pose
+    return replace(
+        AVERAGED,
+        position_std=pose.position_std,
+        position_outlier_std=pose.position_outlier_std,
+        position_outlier_probability=pose.position_outlier_probability,
+        attitude_std=pose.attitude_std,
+    )
+
+
+def problem(training: dict[str, Any]) -> Problem:
+    """The flight problem with the vehicle that the card of a training describes, if it does."""
+    without_pose = training.get("without_pose", "dynamic")
+    model = estimator(_vehicle(training.get("vehicle")), without_pose)
+    return Problem(model, Q0, R0, np.eye(N_X)[Q.start], P0, N_U, DT, near_hover)
+
+
+def near_hover(u: Float[np.ndarray, "T n_u"]) -> Float[np.ndarray, "T n_u"]:
+    """Small draws as the inputs of a quadrotor near hover."""
+    u = u.copy()
+    u[:, _ACC_Z] += GRAVITY
+    u[:, _MOTORS] = _HOVER + 0.1 * u[:, _MOTORS]
+    return u
+
+
+def _vehicle(card: Any) -> Vehicle:
+    if card is None:
+        return QDRONE
+    try:
+        sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in card.items()}
+        vehicle = Vehicle(**sizes)
+        for value, usual in zip(vehicle, QDRONE, strict=True):
+            given = np.asarray(value)
+            if given.dtype.kind not in "if" or given.shape != np.shape(usual):
+                raise TypeError(value)
+            if not np.all((given > 0.0) & (given < np.inf)):
+                raise TypeError(value)
+        return vehicle
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(
+            "policy.json describes no vehicle: its provenance.training.vehicle needs "
+            f"{', '.join(Vehicle._fields)}, which are positive numbers."
+        ) from None

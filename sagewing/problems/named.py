@@ -1,0 +1,35 @@
+"""The problems that have a name: three chaotic systems and a quadrotor."""
+
+from typing import Any
+
+from sagewing.errors import InputError
+from sagewing.problems import chaos
+from sagewing.problems.flight import setup
+from sagewing.problems.problem import Problem
+
+QUADROTOR = "quadrotor"
+MODELS = (*chaos.SYSTEMS, QUADROTOR)
+
+
+def problem_named(name: str, training: dict[str, Any]) -> Problem:
+    """A problem by its name; the quadrotor is the one that `training`, of a card, describes."""
+    if name in chaos.SYSTEMS:
+        return chaos.problem(name)
+    if name == QUADROTOR:
+        return setup.problem(training)
+    raise InputError(
+        f"--model says {name!r}; known: {', '.join(MODELS)}, or FILE.py:NAME for a model of your "
+        "own."
+    )
+
+
+def trained_on(training: dict[str, Any]) -> str:
+    """The problem that a card names: one of ours, for a name in a file is never imported."""
+    domain = training.get("domain")
+    model = QUADROTOR if domain == "flight" else domain
+    if model not in MODELS:
+        raise InputError(
+            f"policy.json names no model of sagewing: its provenance.training.domain is {domain!r}."
+            f" Name the model with --model: {', '.join(MODELS)}, or FILE.py:NAME of your own."
+        )
+    return model

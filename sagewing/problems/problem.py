@@ -1,0 +1,63 @@
+"""A problem that a filter is built for, and a record of it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from sagewing.models import Model
+
+MISSING = 0.1  # of a record's channels do not arrive
+MODE_STEPS = 20  # after which a record switches its mode, where the model has several
+INPUT_STD = 0.1
+
+Inputs = Float[np.ndarray, "T n_u"]
+
+
+def _unchanged(u: Inputs) -> Inputs:
+    return u
+
+
+class Problem(NamedTuple):
+    """A model, the noise that its filters begin with, and where a record of it begins.
+
+    `inputs` turns normal draws of standard deviation `INPUT_STD` into inputs that suit the model.
+    """
+
+    model: Model
+    q: Any
+    r: Any
+    x0: Float[np.ndarray, "n_x"]
+    P0: Float[np.ndarray, "n_x n_x"]
+    n_u: int
+    dt: float
+    inputs: Callable[[Inputs], Inputs] = _unchanged
+
+
+def draw_record(
+    problem: Problem, steps: int, seed: int
+) -> tuple[Float[np.ndarray, "T n_z"], Inputs]:
+    """Measurements of the model's own motion with noise, some of them missing, and its inputs."""
+    rng = np.random.default_rng(seed)
+    modes, r = problem.model.modes, np.atleast_2d(np.asarray(problem.r, float))
+    u = rng.normal(scale=INPUT_STD, size=(steps, problem.n_u))
+    mode = (np.arange(steps) // MODE_STEPS) % modes
+    if modes > 1:
+        u[:, 0] = mode
+    u = problem.inputs(u)
+    z = np.empty((steps, r.shape[1]))
+    x = jnp.asarray(problem.x0)
+
+    @jax.jit
+    def step(x: jax.Array, u: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+        x = problem.model.normalize(problem.model.transition(x, u, problem.dt))
+        return x, problem.model.observe(x, u)
+
+    for k in range(steps):
+        x, seen = step(x, jnp.asarray(u[k]) if problem.n_u else None)
+        z[k] = np.asarray(seen) + np.sqrt(r[mode[k]]) * rng.normal(size=z.shape[1])
+    z[rng.random(z.shape) < MISSING] = np.nan
+    return z, u

@@ -1,0 +1,69 @@
+"""A policy that was trained on one's own logs against the tuned EKF, on a flight kept aside."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sagewing.problems.flight.dataset import Dataset
+from sagewing.problems.flight.setup import NOISE
+from sagewing.studies.card import Figures, add_figures, figures
+from sagewing.studies.flight import compare
+from sagewing.train.flight import FlightTraining
+
+SCENARIOS = ("baseline", "denial")
+BASELINE = "ekf-gated"
+DRAWS = 5
+NOT_FOR = "vehicles and positioning systems other than those of the logs it was trained on"
+
+
+def compare_on_test(
+    data: Dataset,
+    setup: FlightTraining,
+    noise: str,
+    learned: dict[str, Any],
+    report: Callable[[str], None] = lambda note: None,
+) -> list[dict[str, Any]]:
+    """The rows of both filters on the flight that was kept aside."""
+    rows: list[dict[str, Any]] = []
+    for scenario in SCENARIOS:
+
+        def named(name: str, scenario: str = scenario) -> None:
+            report(f"{scenario}, {name}")
+
+        made = compare(
+            scenario,
+            data.test,
+            filters=(BASELINE, setup.filter),
+            learned=learned,
+            vehicle=setup.vehicle,
+            without_pose=setup.without_pose,
+            noise=NOISE[noise],
+            seeds=DRAWS,
+            report=named,
+        )
+        rows += made.rows
+    return rows
+
+
+def write_figures(folder: Path, rows: list[dict[str, Any]], name: str, data: Dataset) -> list[str]:
+    """Write both filters' figures into the policy's card; whether to fly it, in sentences."""
+    own, other = figures(rows, name), figures(rows, BASELINE)
+    about = {"flights": [flight.name for flight in data.test], "kept aside": True}
+    add_figures(folder, {**about, name: own, BASELINE: other}, NOT_FOR)
+    return verdict(own, other)
+
+
+def verdict(own: Figures, other: Figures) -> list[str]:
+    """Whether to fly the policy, in a sentence for each scenario."""
+    lines = []
+    for scenario in own:
+        a, b = own[scenario]["pos_rmse_m"], other[scenario]["pos_rmse_m"]
+        if a < b:
+            by = 100 * (1 - a / b)
+            lines.append(f"{scenario}: the policy is {by:.0f}% better than the tuned, gated EKF.")
+        else:
+            lines.append(
+                f"WARNING, {scenario}: the policy is no better than the tuned, gated EKF "
+                f"({a:.3f} against {b:.3f} m); fly the EKF."
+            )
+    return lines

@@ -1,0 +1,38 @@
+"""What `sagewing train flight` does where its options do not say: the paper's, or for own logs."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sagewing.errors import InputError
+from sagewing.policy import Noise
+from sagewing.problems.flight.setup import Q0, R0, PoseNoise
+from sagewing.train.flight import EPOCHS
+
+
+@dataclass(frozen=True)
+class FlightDefaults:
+    """The settings of a training on flights that have a default of their own."""
+
+    epochs: int
+    batch: int
+    shortest: int
+    longest: int
+    learning_rate: float
+    aux_weight: float
+    noise: PoseNoise
+    imu: Literal["paper", "as-flown"]
+
+
+PAPER = FlightDefaults(EPOCHS, 128, 20, 300, 1e-3, 0.1, "paper", "paper")
+# What the shipped filters were made with, with a pose as good as a flying vehicle has.
+OWN = FlightDefaults(40, 64, 500, 500, 2e-3, 3e-4, "good", "as-flown")
+
+
+def begin_from(noise: Noise, folder: str) -> dict[str, Any]:
+    """The settings of a training whose policy begins with this noise."""
+    if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
+        raise InputError(f"{folder} holds the noise of another model; see sagewing tune flight.")
+    return {
+        "nominal_q": tuple(noise.q.tolist()),
+        "nominal_r": tuple(tuple(row) for row in noise.r.tolist()),
+    }
