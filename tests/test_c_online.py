@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.runtime import compiled as compiled_module
 from sagewing.runtime import online as online_module
 from sagewing.runtime.cache import library
@@ -86,7 +86,7 @@ def _build(made, folder):
 
 
 def test_two_processes_may_start_at_once(tmp_path):
-    made = source(ekf(), dtype=np.float32)
+    made = c_source(ekf(), dtype=np.float32)
     parts = made.header, made.code, None, made.operations
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=_build, args=(type(made)(*parts), tmp_path / "c")) for _ in "ab"]

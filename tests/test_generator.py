@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.codegen.helpers import prelude
-from sagewing.codegen.storage import shared
+from sagewing.codegen.lanes import lanes_source
+from sagewing.codegen.memory import Array, Statement, declaration, shared
 from sagewing.runtime.cache import FLAGS
 from sagewing.runtime.compiling import RESCUE, compiled
 
@@ -29,7 +30,7 @@ class Sorted(sw.Model):
 def test_an_operation_without_C_is_named_with_its_line():
     filt = sw.EKF(Sorted(), [1.0, 1.0], [1.0, 1.0])
     with pytest.raises(sw.InputError, match=r"'sort'.*test_generator\.py:\d+ \(Sorted.observe\)"):
-        source(filt)
+        c_source(filt)
 
 
 class Chain(sw.Model):
@@ -52,7 +53,7 @@ def test_zeros_of_the_model_are_not_computed(size, step):
     """Written out or in loops, a chain of integrators needs a fraction of what a full F does."""
 
     def operations(full):
-        made = source(sw.EKF(Chain(step, full), [1.0] * size, [1.0]), dtype=np.float32)
+        made = c_source(sw.EKF(Chain(step, full), [1.0] * size, [1.0]), dtype=np.float32)
         predicting = re.search(r"sw_predict_only: (\d+) operations", made.header)
         assert predicting is not None
         return int(predicting[1])
@@ -65,7 +66,7 @@ def _logistic(x):
 
 
 def test_the_header_names_only_functions_that_can_be_called():
-    made = source(sw.EKF(Chain(), [1.0] * 3, [1.0]), dtype=np.float32)
+    made = c_source(sw.EKF(Chain(), [1.0] * 3, [1.0]), dtype=np.float32)
     assert set(re.findall(r"\bsw_\w+(?=:|\()", made.header)) == {
         *("sw_init", "sw_step", "sw_predict_only")
     }
@@ -113,21 +114,26 @@ class Nearly(sw.Model):
 
 
 def test_constants_that_are_equal_as_floats_only_leave_each_precision_its_own_tables():
-    code = source(sw.EKF(Nearly(), [1.0] * 9, [1.0])).code
+    code = c_source(sw.EKF(Nearly(), [1.0] * 9, [1.0])).code
     assert re.search(r"#ifdef SW_DOUBLE\s+static const sw_real sw_table0", code)
 
 
 def test_arrays_share_memory_once_they_are_done_with():
+    a, b, c, d = (Array(f"v{i}", size) for i, size in enumerate((9, 9, 9, 8)))
+
+    def assigned(to, value, *arrays):
+        return Statement(1, f"{to.text}[i] = {value};", frozenset([to, *arrays]))
+
     lines, saved = shared(
         [
-            "    sw_real v0[9];",
-            "    sw_real v1[9];",
-            "    v0[i] = s->x[i];",
-            "    v1[i] = v0[8 - i];",
-            "    sw_real v2[9];",
-            "    v2[i] = v1[8 - i];",
-            "    sw_real v3[8];",
-            "    v3[i] = v2[i] + v0_1;",
+            declaration(1, a),
+            declaration(1, b),
+            assigned(a, "s->x[i]"),
+            assigned(b, f"{a.text}[8 - i]", a),
+            declaration(1, c),
+            assigned(c, f"{b.text}[8 - i]", b),
+            declaration(1, d),
+            assigned(d, f"{c.text}[i] + v0_1", c),
         ]
     )
     assert saved == 9
@@ -140,6 +146,14 @@ def test_arrays_share_memory_once_they_are_done_with():
     ]
 
 
+def test_every_statement_says_which_arrays_it_uses():
+    """A mark stays at the name of an array that it does not say; another could write over that."""
+    filt = sw.SageHusa(Chain(full=True), [1.0] * 9, [1.0])
+    for made in (c_source(filt, dtype=np.float32), lanes_source(filt, 0, np.float32)):
+        assert re.search(r"\bv\d+\[", made.code)
+        assert Array("", 0).text[0] not in made.code
+
+
 def test_tables_of_the_same_numbers_in_another_shape_are_two():
     class Folded(sw.Model):
         def transition(self, x, u, dt):
@@ -149,7 +163,7 @@ def test_tables_of_the_same_numbers_in_another_shape_are_two():
         def observe(self, x, u):
             return x[:1]
 
-    made = source(sw.EKF(Folded(), [1.0] * 2, [1.0]), dtype=np.float32)
+    made = c_source(sw.EKF(Folded(), [1.0] * 2, [1.0]), dtype=np.float32)
     assert len(re.findall(r"static const sw_real sw_table", made.code)) == 2
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sagewing.cli import console
 from sagewing.cli.weights import learned_part
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.errors import InputError
 from sagewing.report.style import LABELS
 from sagewing.results import BenchResult
@@ -104,7 +104,7 @@ def _case(name: str, model: str, system: System, seed: int) -> tuple[Case, dict[
     own = {"ndr": POLICIES.get(model, POLICIES["lorenz"]), UNIVERSAL: "universal"}
     learned = learned_part(own[name])[0] if name in own else None
     filt = built("ndr" if name in own else name, system, learned)
-    made = source(filt, system.n_u, dtype=np.float32)
+    made = c_source(filt, system.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)
     z, u = drawn(system, RECORD, seed)
     case = Case(filt, system.x0, system.P0, z, u)

@@ -3,14 +3,18 @@
 import inspect
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sagewing.codegen.emit import C_TYPE, Cost
+from sagewing.codegen.fields import Field
+from sagewing.codegen.notation import C_TYPE
 from sagewing.codegen.notice import comment
-from sagewing.codegen.program import Field, Program
+from sagewing.codegen.operations import Kind
+from sagewing.codegen.program import Program
+from sagewing.codegen.writer import Cost
 
 NAME = "sagewing_filter"
 CALLING = (
@@ -143,12 +147,12 @@ def _structs(made: Program, *, comments: bool) -> str:
     return structs
 
 
-def place(target: str, field: Field, *, sizes: bool = False) -> str:
-    """A field of a struct; brackets say that it is an array, and perhaps of what size."""
-    return f"{target}{field.name}" + (f"[{field.size if sizes else ''}]" if field.shape else "")
+def member(types: Mapping[Kind, str], field: Field) -> str:
+    """The declaration of a struct's member."""
+    return f"{types[field.kind]} {field.name}" + (f"[{field.size}]" if field.shape else "")
 
 
 def _member(field: Field, comments: bool) -> str:
     meaning = MEANING.get(field.name)
     comment = f" /* {meaning} */" if comments and meaning else ""
-    return f"    {C_TYPE[field.kind]} {place('', field, sizes=True)};{comment}\n"
+    return f"    {member(C_TYPE, field)};{comment}\n"

@@ -1,53 +1,97 @@
-"""Arrays of a C function that are never needed at the same time share their memory.
+"""The statements of a C function, and the memory of its arrays.
 
-A flight computer's stack is small, and what is in the first cache is read faster.
+Arrays that are never needed at the same time share their memory: the stack of a flight computer is
+small, and what fits into the first cache is read faster.
 """
 
-import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-DECLARED = re.compile(r"    sw_real (v\d+)\[(\d+)\];")
-NAME = re.compile(r"\bv\d+\b")
+INDENT = "    "
+
+
+class Array(NamedTuple):
+    """An array of `sw_real` that a function declares."""
+
+    name: str
+    size: int
+
+    @property
+    def text(self) -> str:
+        """The array in the text of a statement, until it is known in whose memory it lies."""
+        return f"‹{self.name}›"
+
+
+NO_ARRAYS: frozenset[Array] = frozenset()
+
+
+class Statement(NamedTuple):
+    """A line of C at some depth of indentation, and the arrays that it reads or writes.
+
+    A line may declare an array instead.
+    """
+
+    depth: int
+    text: str
+    arrays: frozenset[Array] = NO_ARRAYS
+    declares: Array | None = None
+
+    def indented(self, levels: int = 1) -> "Statement":
+        """The same statement further to the right."""
+        return self._replace(depth=self.depth + levels)
+
+    def line(self, owners: dict[Array, Array] | None = None) -> str:
+        """The text; the memory of an array is that of its owner, or else its own."""
+        text = self.text
+        for array in self.arrays:
+            text = text.replace(array.text, (owners or {}).get(array, array).name)
+        return INDENT * self.depth + text
 
 
 class Shared(NamedTuple):
-    """The statements, and how many numbers less they hold."""
+    """The lines of a function, and how many numbers fewer its arrays hold."""
 
     lines: list[str]
     saved: int
 
 
-class _Array(NamedTuple):
-    """An array of the function's body, and the first and last line that it is used in."""
+class _Lifetime(NamedTuple):
+    """The first and the last statement that use an array."""
 
-    name: str
-    size: int
+    array: Array
     first: int
     last: int
 
 
-def shared(lines: list[str]) -> Shared:
-    """The same statements; an array takes the place of one of its size that is done with.
+def lines(statements: Sequence[Statement]) -> list[str]:
+    """The lines of a function in which every array has memory of its own."""
+    return [statement.line() for statement in statements]
 
-    There is no way back in a step but loops of one line, so what was used last above is done with.
+
+def shared(statements: Sequence[Statement]) -> Shared:
+    """The lines of a function in which an array takes the memory of one that is no longer used.
+
+    Both have the same size and are declared in the function's body. The only loops are within a
+    statement, so an array is no longer used after the last statement that names it.
     """
-    found = [DECLARED.fullmatch(line) for line in lines]
-    sizes = {match[1]: int(match[2]) for match in found if match}
-    used: dict[str, list[int]] = {name: [] for name in sizes}
-    for i, line in enumerate(lines):
-        for name in set(NAME.findall(line)) & used.keys():
-            if found[i] is None:
-                used[name].append(i)
-    arrays = [_Array(n, sizes[n], min(at), max(at)) for n, at in used.items() if at]
-    # Who has an array's memory: the name that it is declared under, and until when
-    owners: dict[str, str] = {}
-    taken: dict[str, int] = {}
-    for array in sorted(arrays, key=lambda array: array.first):
-        free = [n for n, last in taken.items() if sizes[n] == array.size and last < array.first]
-        owner = owners[array.name] = min(free, key=taken.__getitem__, default=array.name)
-        taken[owner] = array.last
-    kept = [f"    sw_real {name}[{sizes[name]}];" for name in taken]
-    rest = [line for line, match in zip(lines, found, strict=True) if match is None]
-    renamed = [NAME.sub(lambda m: owners.get(m[0], m[0]), line) for line in rest]
-    saved = sum(sizes.values()) - sum(sizes[name] for name in taken)
-    return Shared([*kept, *renamed], saved)
+    declarations = {s.declares for s in statements if s.declares is not None and s.depth == 1}
+    used: dict[Array, list[int]] = {}
+    for i, statement in enumerate(statements):
+        for array in statement.arrays & declarations:
+            used.setdefault(array, []).append(i)
+    lifetimes = [_Lifetime(array, min(at), max(at)) for array, at in used.items()]
+    owners: dict[Array, Array] = {}
+    last_use: dict[Array, int] = {}  # of the memory that each owner declares
+    for array, first, last in sorted(lifetimes, key=lambda one: one.first):
+        free = [o for o, end in last_use.items() if o.size == array.size and end < first]
+        owner = owners[array] = min(free, key=last_use.__getitem__, default=array)
+        last_use[owner] = last
+    kept = [declaration(1, owner).line() for owner in last_use]
+    rest = [s.line(owners) for s in statements if s.declares not in declarations]
+    saved = sum(array.size for array in declarations) - sum(owner.size for owner in last_use)
+    return Shared([*kept, *rest], saved)
+
+
+def declaration(depth: int, array: Array, kind: str = "sw_real") -> Statement:
+    """The declaration of an array."""
+    return Statement(depth, f"{kind} {array.name}[{array.size}];", declares=array)

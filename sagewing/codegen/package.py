@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import NAME
 from sagewing.codegen.notice import origin
 from sagewing.codegen.program import in_precision
@@ -54,7 +54,7 @@ def write_package(
         raise InputError(f"{folder} exists and is not an exported filter; choose another folder.")
     if here and not force:
         raise InputError(f"{folder} exists already; choose another folder, or use --force.")
-    made = source(filt, vector.u.shape[1], provenance)
+    made = c_source(filt, vector.u.shape[1], provenance)
     about = [f"- {line}" for line in origin(provenance)]
     texts = {path.name: path.read_text(encoding="utf-8") for path in TEMPLATES.iterdir()}
     texts["README.md"] = texts["README.md"].format(

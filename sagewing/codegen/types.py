@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-WHOLE = (np.dtype(np.int32), np.dtype(np.int64))
+INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))
 REALS = (np.dtype(np.float32), np.dtype(np.float64))
 # What JAX counts places in an array with, none of which is negative
 PLACES = np.dtype(np.uint32)
@@ -22,7 +22,7 @@ def not_in_c(equation: Any, real: np.dtype, places: bool) -> str | None:
         dtype = getattr(atom.aval, "dtype", None)
         if dtype is None or is_key(dtype):
             return str(dtype or atom.aval)
-        fits = dtype in (np.bool_, real, *WHOLE) or (places and dtype == PLACES)
+        fits = dtype in (np.bool_, real, *INTEGERS) or (places and dtype == PLACES)
         if not fits:
             return str(dtype)
     return None

@@ -1,23 +1,26 @@
-"""From the graph to the statements of a C function.
+"""From the graph to the statements of a C function."""
 
-Constants stand between « and » until the texts of the two precisions are joined (`precision.py`).
-"""
-
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from sagewing.codegen.expressions import BINDING, CASTS, COMPARED, TIGHT, WRAPPING, integer
+from sagewing.codegen.expressions import (
+    BINDING,
+    CALL,
+    COMPARED,
+    NAME,
+    Expression,
+    Template,
+    arrays_of,
+)
 from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.indices import index_of, length, loops, side_by_side
-from sagewing.codegen.operations import BITS, OPERATIONS, Kind
-from sagewing.codegen.packing import blocks, homes, in_order, plan
+from sagewing.codegen.memory import NO_ARRAYS, Array, Statement, declaration
+from sagewing.codegen.notation import Notation, comparison
+from sagewing.codegen.operations import Kind
+from sagewing.codegen.packing import blocks, in_order, loops_in_packs, pack_plan
 from sagewing.codegen.regions import Placement, Region
 from sagewing.codegen.tables import Tables
 
-C_TYPE: dict[Kind, str] = {"real": "sw_real", "int": "int", "long": "int64_t", "bool": "int"}
 # A number that is used once is written where it is used, up to this length of text.
 LONGEST = 400
 
@@ -30,29 +33,25 @@ class Cost(NamedTuple):
 
 
 class Writer:
-    """The statements of one function; `used` collects the helpers that they call.
+    """The statements of one function; `used` collects the helpers that they call."""
 
-    What depends on the kind of numbers that they are about stands in small methods of its own:
-    see `lanes.py`, where a number is a vector of records.
-    """
-
-    types = C_TYPE
+    notation = Notation()
 
     def __init__(self, graph: Graph, outputs: Sequence[Node], tables: Tables):
-        self.lines: list[str] = []
+        self.statements: list[Statement] = []
         self.used: set[str] = set()
         self.operations, self.numbers = 0, 0
         self._tables = tables
         self._place = Placement(graph, outputs)
-        self._text: dict[Node, tuple[str, int]] = {}
+        self._written: dict[Node, Expression] = {}
         self._done: set[Node] = set()
         self._names: dict[Node, str] = {}
-        self._pending: dict[Node, str] = {}
+        self._pending: dict[Node, Expression] = {}  # loops that may become part of another one
         self._depth = 1
-        self._homes = homes(graph, self._place)
-        self._declared = {pack for pack, _ in self._homes.values()}
+        self._in_packs = loops_in_packs(graph, self._place)
+        self._declared = {pack for pack, _ in self._in_packs.values()}
         for pack in sorted(self._declared, key=lambda pack: pack.id):
-            self._line(1, f"{self.types['real']} {self._name(pack)}[{pack.attr}];")
+            self._declare(pack, 1)
         self._schedule(list(outputs), self._place.body, 1)
 
     @property
@@ -60,9 +59,55 @@ class Writer:
         """What the statements take."""
         return Cost(self.operations, self.numbers)
 
-    def text(self, node: Node) -> str:
+    def expression(self, node: Node) -> Expression:
         """A number that has been computed."""
-        return self._operand(node, 0)
+        if node.op == "const":
+            return Expression(self.notation.constant(node), NAME)
+        if node.op == "elem":
+            vector = node.args[0]
+            if vector.op == "branch":
+                return Expression(f"{self._name(vector)}_{node.attr}", NAME)
+            if vector.op == "input" and vector.attr.is_number:
+                return Expression(vector.attr.name, NAME)
+            return self._entry(vector, node.attr)
+        return self._written[node]
+
+    def lasting(self, node: Node) -> Expression:
+        """A number that has been computed, under a name that no later statement changes."""
+        if node.op == "elem" and node.args[0].op == "input":
+            name = self._names.get(node)
+            if name is None:
+                expression = self.expression(node)
+                name = self._define(node, expression, 1)
+            return Expression(name, NAME)
+        return self._named(node)
+
+    def vector(self, node: Node, offset: int = 0) -> Expression:
+        """A C array, from an entry on."""
+        name, first, arrays = self._array(node)
+        text = f"{name} + {first + offset}" if first + offset else name
+        return Expression(text, BINDING["add"][0], arrays)
+
+    def stores(self, target: str, is_array: bool, values: Sequence[Node]) -> list[Statement]:
+        """Statements that put numbers into an array, or a single one into a variable."""
+        if not is_array:
+            return [self._assigned(target, self.expression(values[0]))]
+        vector = in_order(values)
+        if vector is not None:
+            entry = self._entry(vector, values[0].attr, "i")
+            return [self._assigned(f"{loops((len(values),))}{target}[i]", entry)]
+        return [
+            self._assigned(f"{target}[{i}]", self.expression(value))
+            for i, value in enumerate(values)
+        ]
+
+    def all_finite(self, array: Expression, size: int) -> Expression:
+        """Whether all entries of an array are finite."""
+        text, helper = self.notation.all_finite(array.text, size)
+        self._use(helper)
+        return Expression(text, CALL, array.arrays)
+
+    # Which number is written when
 
     def _schedule(self, wanted: list[Node], region: Region, depth: int) -> None:
         """Write what `wanted` needs and this region computes, each before its use, depth first."""
@@ -81,179 +126,132 @@ class Writer:
 
     def _write(self, node: Node, depth: int) -> None:
         if node.op == "elem" and node.args[0] in self._pending:
-            self._array(node.args[0])  # here, where all who read the number can see it
+            self._array(node.args[0])  # in this region, which holds all that read the number
         if node.op in ("const", "input", "table", "elem"):
             return
         if node.op == "branch":
             self._write_branch(node, depth)
-        elif node.op in ("pack", "map", "matvec"):
-            self._write_vector(node, depth)
+        elif node.op == "pack":
+            self._write_pack(node, depth)
+        elif node.op == "matvec":
+            self._write_product(node, depth)
+        elif node.op == "map":
+            self._write_map(node)
         else:
             self._write_number(node, depth)
 
+    # Single numbers
+
     def _write_number(self, node: Node, depth: int) -> None:
-        text, binding = self._expression(node)
-        once = self._place.uses[node] == 1 and len(text) < LONGEST
-        if once:
-            self._text[node] = text, binding
-            return
-        name = self._name(node)
-        self._line(depth, f"const {self.types[node.kind]} {name} = {text};")
-        self._text[node] = name, TIGHT
+        expression = self._operation(node)
+        if self._place.uses[node] == 1 and len(expression.text) < LONGEST:
+            self._written[node] = expression
+        else:
+            name = self._define(node, expression, depth)
+            self._written[node] = Expression(name, NAME)
 
-    def _expression(self, node: Node) -> tuple[str, int]:
-        op = node.op
-        if node.kind == "real" or BINDING.get(op) is COMPARED:
-            self.operations += op not in ("to_real", "neg")
-        if op in ("max", "min"):
+    def _operation(self, node: Node) -> Expression:
+        if node.kind == "real" or BINDING.get(node.op) is COMPARED:
+            self.operations += node.op not in ("to_real", "neg")
+        if node.op in ("max", "min"):
             return self._extreme(node)
-        if node.kind in BITS and op in WRAPPING:
-            a, b = (self._operand(arg, 9) for arg in node.args)
-            return self._whole(node.kind, WRAPPING[op], a, b)
-        if node.kind in BITS and op == "neg":
-            return self._whole(node.kind, "-", "0", self._operand(node.args[0], 9))
-        text, own, needed = self._written(node)
-        operands = [self._operand(a, n) for a, n in zip(node.args, needed, strict=True)]
-        return text.format(*operands), own
+        template = self.notation.template(node)
+        self._use(template.helper)
+        return template.of([self.expression(arg) for arg in node.args])
 
-    def _whole(self, kind: Kind, sign: str, a: str, b: str) -> tuple[str, int]:
-        """An operation on whole numbers; those without a sign may overflow."""
-        unsigned = {"int": "unsigned", "long": "uint64_t"}[kind]
-        return f"({self.types[kind]})(({unsigned}){a} {sign} ({unsigned}){b})", 8
-
-    def _written(self, node: Node) -> tuple[str, int, tuple[int, ...]]:
-        """An operation's text, how tightly it binds, and how tightly its operands must."""
-        given = node.args[0].kind if node.args else node.kind
-        if node.op in CASTS and given != "real":
-            return f"({self.types[node.kind]}){{0}}", *BINDING["neg"]
-        text = self._operation(node.op)
-        if node.op in ("quotient", "remainder") and node.kind == "long":
-            text = self._operation(f"{node.op}_of_longs")
-        return text, *BINDING.get(node.op, (TIGHT, (0,) * len(node.args)))
-
-    def _operation(self, op: str) -> str:
-        """The text of an operation on numbers."""
-        text = OPERATIONS[op].text
-        self.used.update(re.findall(r"sw_\w+", text))
-        return text
-
-    def _extreme(self, node: Node) -> tuple[str, int]:
-        """The larger or smaller one; a NaN is passed on, as JAX does."""
+    def _extreme(self, node: Node) -> Expression:
+        """The larger or smaller number; NaN if one is NaN, as in JAX."""
         a, b = node.args if node.args[0].op == "const" else node.args[::-1]
-        if node.kind == "real" and (a.op != "const" or np.isnan(a.attr)):
-            text = self._operation(node.op)
-            return text.format(self._operand(a, 0), self._operand(b, 0)), TIGHT
-        # Of two zeros, 0 is above -0
-        wins = a.op == "const" and a.attr == 0 and np.signbit(a.attr) == (node.op == "min")
-        sign = {"max": ">", "min": "<"}[node.op] + ("=" if wins and node.kind == "real" else "")
-        return self._chosen(node, sign, self._named(a), self._named(b))
+        sign = comparison(node, a)
+        if sign is None:
+            text, helper = self.notation.operation(node.op)
+            self._use(helper)
+            return Template(text, CALL, (0, 0)).of([self.expression(a), self.expression(b)])
+        return self.notation.larger(node, sign).of([self._named(a), self._named(b)])
 
-    def _chosen(self, node: Node, sign: str, a: str, b: str) -> tuple[str, int]:
-        """The larger or smaller one of two that are numbers."""
-        return f"{a} {sign} {b} ? {a} : {b}", 1
+    def _named(self, node: Node) -> Expression:
+        """A number under a name, because it is written more than once."""
+        expression = self.expression(node)
+        if expression.binding < NAME:
+            name = self._define(node, expression, self._depth)
+            expression = self._written[node] = Expression(name, NAME)
+        return expression
 
-    def named(self, node: Node) -> str:
-        """A number that is computed already, under a name that later statements do not touch."""
-        if node.op == "elem" and node.args[0].op == "input":
-            name = self._names.get(node)
-            if name is None:
-                name = self._name(node)
-                text = self._operand(node, 0)
-                self._line(1, f"const {self.types[node.kind]} {name} = {text};")
-            return name
-        return self._named(node)
-
-    def _named(self, node: Node) -> str:
-        """A number under a name, as it is written more than once."""
-        text, binding = self._text.get(node, ("", TIGHT))
-        if binding == TIGHT and not text.endswith(")"):
-            return self._operand(node, 0)
+    def _define(self, node: Node, expression: Expression, depth: int) -> str:
+        """Give a number its name."""
         name = self._name(node)
-        self._line(self._depth, f"const {self.types[node.kind]} {name} = {text};")
-        self._text[node] = name, TIGHT
+        kind = self.notation.types[node.kind]
+        self._line(depth, f"const {kind} {name} = {expression.text};", expression.arrays)
         return name
 
-    def _operand(self, node: Node, binding: int) -> str:
-        if node.op == "const":
-            return self._constant(node)
-        if node.op == "elem":
-            vector = node.args[0]
-            if vector.op == "branch":
-                return f"{self._name(vector)}_{node.attr}"
-            if vector.op == "input" and vector.attr.is_number:
-                return vector.attr.name
-            return self._entry(vector, node.attr)
-        text, own = self._text[node]
-        return text if own >= binding else f"({text})"
+    # Arrays
 
-    def _constant(self, node: Node) -> str:
-        if node.kind == "real":
-            return f"«{float(node.attr)!r}»"
-        return integer(int(node.attr))
-
-    def vector(self, node: Node, offset: int = 0) -> str:
-        """A C array, from an entry on."""
-        name, first = self._array(node)
-        return f"{name} + {first + offset}" if first + offset else name
-
-    def _array(self, node: Node) -> tuple[str, int]:
-        """The C array of a vector, and where in it the vector begins."""
+    def _array(self, node: Node) -> tuple[str, int, frozenset[Array]]:
+        """The C array of a vector, where in it the vector begins, and itself if it is ours."""
         if node in self._pending:
             self._write_loop(node, self._pending.pop(node))
         if node.op == "input":
-            return node.attr.name, 0
+            return node.attr.name, 0, NO_ARRAYS
         if node.op == "table":
-            return self._tables.name(node), 0
-        pack, first = self._homes.get(node, (node, 0))
-        return self._name(pack), first
+            return self._tables.name(node), 0, NO_ARRAYS
+        pack, first = self._in_packs.get(node, (node, 0))
+        array = Array(self._name(pack), _size(pack))
+        return array.text, first, frozenset([array])
 
-    def _entry(self, vector: Node, offset: int, index: str = "") -> str:
+    def _declare(self, node: Node, depth: int) -> None:
+        array = Array(self._name(node), _size(node))
+        self._depth = depth
+        self.statements.append(declaration(depth, array, self.notation.types["real"]))
+
+    def _entry(self, vector: Node, offset: int, index: str = "") -> Expression:
         """An entry of a vector; `index` is what a loop adds."""
-        name, first = self._array(vector)
+        name, first, arrays = self._array(vector)
         at = first + offset
-        return f"{name}[{f'{index} + {at}' if at and index else index or at}]"
-
-    def _write_vector(self, node: Node, depth: int) -> None:
-        if node.op == "pack":
-            self._write_pack(node, depth)
-        elif node.op == "matvec":
-            name, (rows, offset) = self._name(node), node.attr
-            table, vector = node.args
-            n = table.attr[0][1]
-            product, sizes = self._product(rows, n)
-            self.used.add(product)
-            self.operations += 2 * rows * n
-            start = self.vector(vector, offset)
-            self._line(depth, f"{self.types['real']} {name}[{rows}];")
-            matrix = self._tables.name(table, columns=True)
-            self._line(depth, f"{product}({matrix}, {start}, {name}, {sizes});")
-        else:
-            text = self._map(node)
-            if self._place.uses[node] == 1 and len(text) < LONGEST:
-                self._pending[node] = text
-            else:
-                self._write_loop(node, text)
+        text = f"{name}[{f'{index} + {at}' if at and index else index or at}]"
+        if vector.op == "table":
+            text = self.notation.of_table(text)
+        return Expression(text, NAME, arrays)
 
     def _write_pack(self, node: Node, depth: int) -> None:
-        """Numbers put side by side, but for those that were made there."""
-        name, made = self._name(node), plan(node.args)
+        """Put numbers side by side, except those that loops have written there."""
+        made = pack_plan(node.args)
         if node not in self._declared:
-            self._line(depth, f"{self.types['real']} {name}[{node.attr}];")
-        rows = [r for r in made.rows if self._homes.get(r.source.args[0]) != (node, r.first)]
+            self._declare(node, depth)
+        rows = [r for r in made.rows if self._in_packs.get(r.source.args[0]) != (node, r.first)]
         for copy in (*([made.most] if made.most else ()), *blocks(rows)):
             axes = slice(0 if copy.shape[0] > 1 else 1, None)
             there = self._entry(copy.source.args[0], copy.source.attr, index_of(copy.of[axes]))
             here = self._entry(node, copy.first, index_of(copy.to[axes]))
-            self._line(depth, f"{loops(copy.shape[axes])}{here} = {there};")
+            self._assign(depth, here, there, loops(copy.shape[axes]))
         for i in made.alone:
-            self._line(depth, f"{name}[{i}] = {self._operand(node.args[i], 0)};")
+            self._assign(depth, self._entry(node, i), self.expression(node.args[i]))
 
-    def _product(self, rows: int, columns: int) -> tuple[str, str]:
-        """Who multiplies a matrix and a vector, and what it is told of their sizes."""
-        return ("sw_matvec8", f"{columns}") if rows == 8 else ("sw_matvec", f"{rows}, {columns}")
+    def _write_product(self, node: Node, depth: int) -> None:
+        """A matrix of constants times a vector."""
+        (rows, offset), (table, vector) = node.attr, node.args
+        columns = table.attr[0][1]
+        # The product's name comes first
+        self._name(node)
+        function, sizes = self.notation.product(rows, columns)
+        self._use(function)
+        self.operations += 2 * rows * columns
+        start = self.vector(vector, offset)
+        self._declare(node, depth)
+        matrix = self._tables.name(table, columns=True)
+        result = self.vector(node)
+        text = f"{function}({matrix}, {start.text}, {result.text}, {sizes});"
+        self._line(depth, text, start.arrays | result.arrays)
 
-    def _map(self, node: Node) -> str:
-        """What a loop does at each place; one that nobody else needs is part of the next one."""
+    def _write_map(self, node: Node) -> None:
+        """A loop; one that only one other loop needs becomes part of that."""
+        loop = self._loop(node)
+        if self._place.uses[node] == 1 and len(loop.text) < LONGEST:
+            self._pending[node] = loop
+        else:
+            self._write_loop(node, loop)
+
+    def _loop(self, node: Node) -> Expression:
+        """What a loop computes at each place."""
         op, shape, places = node.attr
         self.operations += length(node)
         entries = []
@@ -261,24 +259,21 @@ class Writer:
             if offset is None:
                 entries.append(self._named(arg))
             elif arg in self._pending and arg.attr[1] == shape and _in_step(offset, strides, shape):
-                entries.append(f"({self._pending.pop(arg)})")
+                entries.append(self._pending.pop(arg))
             else:
                 entries.append(self._entry(arg, offset, index_of(strides)))
-        return self._in_loop(op).format(*entries)
+        text, helper = self.notation.in_loop(op)
+        self._use(helper)
+        return Template(text, 0, (CALL,) * len(entries)).of(entries)
 
-    def _in_loop(self, op: str) -> str:
-        """The text of an operation on numbers in a loop."""
-        if op in ("exp", "log"):
-            self.used.add(f"sw_{op}_each")
-            return f"sw_{op}_each({{0}})"
-        return self._operation(op)
-
-    def _write_loop(self, node: Node, text: str) -> None:
+    def _write_loop(self, node: Node, loop: Expression) -> None:
         shape = node.attr[1]
-        if node not in self._homes:
-            self._line(self._depth, f"{self.types['real']} {self._name(node)}[{length(node)}];")
+        if node not in self._in_packs:
+            self._declare(node, self._depth)
         entry = self._entry(node, 0, index_of(side_by_side(shape)))
-        self._line(self._depth, f"{loops(shape)}{entry} = {text};")
+        self._assign(self._depth, entry, loop, loops(shape))
+
+    # Branches
 
     def _write_branch(self, node: Node, depth: int) -> None:
         index, sides = node.args[0], self._place.sides[node]
@@ -287,29 +282,27 @@ class Writer:
             by_kind.setdefault(out.kind, []).append(i)
         for kind, places in by_kind.items():
             names = ", ".join(f"{self._name(node)}_{i}" for i in places)
-            self._line(depth, f"{self.types[kind]} {names};")
+            self._line(depth, f"{self.notation.types[kind]} {names};")
         order = range(len(sides))
         if index.kind == "bool":
             order = [1, 0]
-            tests = [f"if ({self._operand(index, 0)}) {{", "} else {"]
+            flag = self.expression(index)
+            tests = [Expression(f"if ({flag.text}) {{", 0, flag.arrays), Expression("} else {", 0)]
         else:
-            text = self._named_index(index, depth)
-            tests = [f"if ({text} <= {i}) {{" for i in order]
-            tests = [tests[0], *(f"}} else {t}" for t in tests[1:-1]), "} else {"]
+            text = self._named(index).text
+            lines = [f"if ({text} <= {i}) {{" for i in order]
+            lines = [lines[0], *(f"}} else {line}" for line in lines[1:-1]), "} else {"]
+            tests = [Expression(line, 0) for line in lines]
         for test, side in zip(tests, order, strict=True):
-            self._line(depth, test)
+            self._line(depth, test.text, test.arrays)
             outs = self._place.side(node, side)
             self._schedule(outs, sides[side], depth + 1)
             for i, out in zip(self._place.outputs(node), outs, strict=True):
-                self._line(depth + 1, f"{self._name(node)}_{i} = {self._operand(out, 0)};")
+                name = Expression(f"{self._name(node)}_{i}", NAME)
+                self._assign(depth + 1, name, self.expression(out))
         self._line(depth, "}")
 
-    def _named_index(self, node: Node, depth: int) -> str:
-        name = self._name(node)
-        if self._text[node][0] != name:
-            self._line(depth, f"const {self.types['int']} {name} = {self._operand(node, 0)};")
-            self._text[node] = name, TIGHT
-        return name
+    # Names and lines
 
     def _name(self, node: Node) -> str:
         if node not in self._names:
@@ -317,25 +310,20 @@ class Writer:
             self.numbers += _size(node)
         return self._names[node]
 
-    def stores(self, target: str, values: Sequence[Node]) -> list[str]:
-        """Statements that put numbers into an array, or a single one into a variable."""
-        if not target.endswith("[]"):
-            return [f"{target} = {self.text(values[0])};"]
-        array = target[:-2]
-        vector = in_order(values)
-        if vector is not None:
-            entry = self._entry(vector, values[0].attr, "i")
-            return [f"{loops((len(values),))}{array}[i] = {entry};"]
-        return [f"{array}[{i}] = {self.text(value)};" for i, value in enumerate(values)]
+    def _use(self, helper: str | None) -> None:
+        if helper is not None:
+            self.used.add(helper)
 
-    def all_finite(self, array: str, size: int) -> str:
-        """Whether all entries of an array are."""
-        self.used.add("sw_all_finite")
-        return f"sw_all_finite({array}, {size})"
+    def _assign(self, depth: int, target: Expression, value: Expression, before: str = "") -> None:
+        arrays = arrays_of([target, value])
+        self._line(depth, f"{before}{target.text} = {value.text};", arrays)
 
-    def _line(self, depth: int, text: str) -> None:
+    def _assigned(self, target: str, value: Expression) -> Statement:
+        return Statement(1, f"{target} = {value.text};", value.arrays)
+
+    def _line(self, depth: int, text: str, arrays: frozenset[Array] = NO_ARRAYS) -> None:
         self._depth = depth
-        self.lines.append("    " * depth + text)
+        self.statements.append(Statement(depth, text, arrays))
 
 
 def _in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:

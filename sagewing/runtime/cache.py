@@ -6,7 +6,7 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from sagewing.codegen.c99 import Source
+from sagewing.codegen.c99 import CSource
 from sagewing.codegen.header import CALLING, NAME
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
@@ -22,7 +22,7 @@ FLAGS = (
 )
 
 
-def library(source: Source, folder: Path | None = None, flags: tuple[str, ...] = FLAGS) -> Path:
+def library(source: CSource, folder: Path | None = None, flags: tuple[str, ...] = FLAGS) -> Path:
     """The shared library of a source, compiled unless an earlier process has done so.
 
     Beside it stands its SHA-256: a library that is damaged would end the process that loads it.
@@ -72,7 +72,7 @@ def _target(compiler: str) -> str:
     return "\n".join(said)
 
 
-def _files(source: Source) -> dict[str, str]:
+def _files(source: CSource) -> dict[str, str]:
     calling = [CALLING / f"{source.calling}{end}" for end in (".c", ".h")]
     return {
         f"{NAME}.h": source.header,
@@ -81,7 +81,7 @@ def _files(source: Source) -> dict[str, str]:
     }
 
 
-def _compile(compiler: str, flags: tuple[str, ...], source: Source, folder: Path) -> bytes:
+def _compile(compiler: str, flags: tuple[str, ...], source: CSource, folder: Path) -> bytes:
     """The library's bytes, built in a folder of its own."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as name:
         work = Path(name)

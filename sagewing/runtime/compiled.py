@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
+from sagewing.codegen.fields import Field
 from sagewing.codegen.header import declarations
-from sagewing.codegen.lanes import lanes
-from sagewing.codegen.program import Field
+from sagewing.codegen.lanes import lanes_source
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters.parts import Rest, separated, together
@@ -39,7 +39,7 @@ class CompiledFilter:
         except ImportError:
             raise NotInC("The package cffi, which calls C, is not installed.") from None
         real = np.dtype(dtype).type
-        made = lanes(filt, n_u, real) if many else source(filt, n_u, dtype=real)
+        made = lanes_source(filt, n_u, real) if many else c_source(filt, n_u, dtype=real)
         self.n_u, self.dtype = n_u, np.dtype(dtype)
         self.program = made.program
         self.ffi: Any = FFI()

@@ -5,9 +5,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from sagewing.codegen.arrays import Value, as_known, as_nodes, in_one_vector, is_known
+from sagewing.codegen.elementwise import elementwise
 from sagewing.codegen.graph import Graph
+from sagewing.codegen.simplify import apply
 from sagewing.codegen.trace import rule, unsupported
-from sagewing.codegen.values import Value, elementwise, gathered, is_known, nodes, settle
 
 
 @rule("reshape")
@@ -22,7 +24,7 @@ def _squeeze(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("transpose")
 def _transpose(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    return [gathered(graph, operands[0]).transpose(equation.params["permutation"])]
+    return [in_one_vector(graph, operands[0]).transpose(equation.params["permutation"])]
 
 
 @rule("broadcast_in_dim")
@@ -146,11 +148,11 @@ def _scatter_add(graph: Graph, operands: list[Value], equation: Any) -> list[Val
 
     ones = np.eye(updates.size, dtype=equation.invars[2].aval.dtype).reshape(-1, *updates.shape)
     targets = np.asarray(jax.vmap(target)(ones)).reshape(updates.size, -1)
-    out = nodes(graph, value).ravel().copy()
-    for update, row in zip(nodes(graph, updates).ravel(), targets, strict=True):
+    out = as_nodes(graph, value).ravel().copy()
+    for update, row in zip(as_nodes(graph, updates).ravel(), targets, strict=True):
         for place in np.flatnonzero(row):
-            out[place] = graph.apply("add", out[place], update)
-    return [settle(graph, out.reshape(value.shape))]
+            out[place] = apply(graph, "add", out[place], update)
+    return [as_known(graph, out.reshape(value.shape))]
 
 
 @rule("dynamic_slice")
@@ -193,7 +195,7 @@ def _alike(graph: Graph, values: list[Value]) -> list[Value]:
     """All known, or all of nodes."""
     if all(is_known(value) for value in values):
         return values
-    return [nodes(graph, value) for value in values]
+    return [as_nodes(graph, value) for value in values]
 
 
 def _places(shape: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,193 @@
+"""Operations that come down to something simpler: constants, zeros, ones, double negations.
+
+Two kinds of zeros are told apart. Those of F and H, and of the directions of a derivative, are zero
+whatever they are multiplied with. Those that a model's own functions have are numbers like all
+others: there `0 * x` is NaN where x is not finite, as JAX has it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sagewing.codegen.graph import Graph, Node
+from sagewing.codegen.operations import BITS, OPERATIONS, Kind, wrapped
+from sagewing.codegen.signs import is_finite_and_positive
+
+# Comparisons of flags by logic
+ORDER_OF_FLAGS = {"max": "or", "min": "and", "lt": "and", "gt": "and", "le": "or", "ge": "or"}
+
+
+def apply(graph: Graph, op: str, *args: Node) -> Node:
+    """The operation on these numbers, or the simpler node that it comes down to."""
+    if graph.zero_derivative in args:
+        simple = _without_change(graph, op, args)
+        if simple is not None:
+            return simple
+    if args[0].kind == "bool" and op in ORDER_OF_FLAGS:
+        return _of_flags(graph, op, *args)
+    if args[0].kind in BITS and op in ("abs", "sign"):
+        return _of_whole(graph, op, args[0])
+    if all(a.op == "const" for a in args):
+        return _fold(graph, op, args)
+    simple = _simplify(graph, op, args)
+    if simple is not None:
+        return simple
+    return graph.operation(op, *args)
+
+
+def _of_flags(graph: Graph, op: str, a: Node, b: Node) -> Node:
+    """The order of flags, by logic alone: what stands for "true" may be any number."""
+    without = {"lt": 0, "le": 0, "gt": 1, "ge": 1}
+    flags = [apply(graph, "not", f) if without.get(op) == i else f for i, f in enumerate((a, b))]
+    return apply(graph, ORDER_OF_FLAGS[op], *flags)
+
+
+def _of_whole(graph: Graph, op: str, a: Node) -> Node:
+    """The size or the sign of a whole number is one, too."""
+    if op == "abs":
+        return apply(graph, "max", a, apply(graph, "neg", a))
+    number = np.int64 if a.kind == "long" else np.int32
+    zero, one, less = (graph.constant(number(n)) for n in (0, 1, -1))
+    below = apply(graph, "select", apply(graph, "lt", a, zero), less, zero)
+    return apply(graph, "select", apply(graph, "gt", a, zero), one, below)
+
+
+def _fold(graph: Graph, op: str, args: tuple[Node, ...]) -> Node:
+    kind = OPERATIONS[op].kind or args[-1].kind
+    if op in ("to_int", "to_long") and args[0].kind == "real":
+        value = _truncated(args[0].attr, kind)
+    else:
+        with np.errstate(all="ignore"):
+            value = OPERATIONS[op].fold(*(a.attr for a in args))
+    if kind in BITS:
+        value = wrapped(int(value), kind)
+    made = {"real": graph.dtype.type, "int": int, "long": np.int64, "bool": bool}
+    return graph.constant(made[kind](value))
+
+
+def _without_change(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | None:
+    """An operation on the zero of a derivative."""
+    a, b = args[0], args[-1]
+    if op in ("mul", "neg") or (op == "div" and a is graph.zero_derivative):
+        return graph.zero_derivative
+    if op == "add":
+        return b if a is graph.zero_derivative else a
+    if op == "sub":
+        return a if b is graph.zero_derivative else apply(graph, "neg", b)
+    return None
+
+
+def _simplify(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | None:
+    a, b = args[0], args[-1]
+    match op:
+        case "add":
+            if _adds_nothing(graph, a):
+                return b
+            if _adds_nothing(graph, b):
+                return a
+            if b.op == "neg":
+                return apply(graph, "sub", a, b.args[0])
+            if a.op == "neg":
+                return apply(graph, "sub", b, a.args[0])
+        case "sub":
+            if _adds_nothing(graph, b, subtracted=True):
+                return a
+            if _is(a, 0.0) and (not graph.in_model or a.kind != "real" or np.signbit(a.attr)):
+                return apply(graph, "neg", b)
+            if b.op == "neg":
+                return apply(graph, "add", a, b.args[0])
+        case "mul":
+            for one, other in ((a, b), (b, a)):
+                if _is(one, 0.0) and not _can_be_nan(graph, one, other):
+                    return one
+                if _is(one, 1.0):
+                    return other
+                if _is(one, -1.0):
+                    return apply(graph, "neg", other)
+                if one.op == "neg":
+                    return apply(graph, "neg", apply(graph, "mul", one.args[0], other))
+                twice = other.op == "add" and other.args[0] is other.args[1]
+                if twice and _is(one, 0.5) and not graph.in_model:
+                    return other.args[0]
+        case "div":
+            if _is(b, 1.0) or (_is(a, 0.0) and not graph.in_model):
+                return a
+        case "neg" if a.op == "neg":
+            return a.args[0]
+        case "and" | "or":
+            for one, other in ((a, b), (b, a)):
+                if one.op == "const":
+                    return other if one.attr == (op == "and") else one
+            if a is b:
+                return a
+        case "not" if a.op == "not":
+            return a.args[0]
+        case "eq" | "ne" if a.kind == "bool":
+            for one, other in ((a, b), (b, a)):
+                if one.op == "const":
+                    return other if one.attr == (op == "eq") else apply(graph, "not", other)
+        case "max" | "min" if a is b:
+            return a
+        case "to_int" if a.kind == "int":
+            return a
+        case "to_long" if a.kind == "bool":
+            return apply(graph, "to_long", apply(graph, "to_int", a))
+        case "to_long" if a.kind == "long":
+            return a
+        case "to_real" if a.kind == "real":
+            return a
+        case "select":
+            return _select(graph, *args)
+    return None
+
+
+def _can_be_nan(graph: Graph, zero: Node, other: Node) -> bool:
+    """Whether a product with zero has to be computed."""
+    return graph.in_model and zero.kind == "real" and not is_finite_and_positive(other)
+
+
+def _adds_nothing(graph: Graph, term: Node, subtracted: bool = False) -> bool:
+    """Whether a sum is its other term. Where exact, 0 makes 0 of -0, and only -0 does not."""
+    if not _is(term, 0.0):
+        return False
+    return not graph.in_model or term.kind != "real" or np.signbit(term.attr) != subtracted
+
+
+def _select(graph: Graph, flag: Node, then: Node, otherwise: Node) -> Node | None:
+    if flag.op == "const":
+        return then if flag.attr else otherwise
+    if then is otherwise:
+        return then
+    if flag.op == "not":
+        return apply(graph, "select", flag.args[0], otherwise, then)
+    # `a == a ? a : NaN` is a
+    if flag.op == "eq" and flag.args == (then, then) and _is_nan(otherwise):
+        return then
+    if then.kind == "bool" and then.op == "const":
+        return apply(graph, "or" if then.attr else "and", *_arms(graph, flag, then, otherwise))
+    if otherwise.kind == "bool" and otherwise.op == "const":
+        flag = apply(graph, "not", flag) if otherwise.attr else flag
+        return apply(graph, "or" if otherwise.attr else "and", flag, then)
+    return None
+
+
+def _arms(graph: Graph, flag: Node, then: Node, otherwise: Node) -> tuple[Node, Node]:
+    return (flag if then.attr else apply(graph, "not", flag)), otherwise
+
+
+def _is(node: Node, value: float) -> bool:
+    return node.op == "const" and node.kind != "bool" and bool(node.attr == value)
+
+
+def _is_nan(node: Node) -> bool:
+    return node.op == "const" and node.kind == "real" and bool(np.isnan(node.attr))
+
+
+def _truncated(value: Any, kind: Kind) -> int:
+    """As XLA converts: NaN is zero, and what is too large is the largest."""
+    largest = 1 << (BITS[kind] - 1)
+    if value != value:
+        return 0
+    if not -largest <= value < largest:
+        return largest - 1 if value > 0 else -largest
+    return int(value)
