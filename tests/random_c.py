@@ -11,7 +11,7 @@ import numpy as np
 from random_programs import ARGUMENTS, Program, arguments
 
 from sagewing.codegen.arrays import as_nodes
-from sagewing.codegen.fields import Input
+from sagewing.codegen.fields import Argument
 from sagewing.codegen.header import CALLING
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.lanes import LanesWriter, functions
@@ -112,7 +112,7 @@ class Backend:
 
         with jax.enable_x64(self.dtype == np.float64):
             shapes = arguments(self.dtype)
-            inputs = [Input(name) for name in ARGUMENTS]
+            inputs = [Argument(name) for name in ARGUMENTS]
             graph, found, out = traced_arrays(not self.many, function, inputs, *shapes)
         results = [as_nodes(graph, value) for value in found]
         outputs = [node for value in results for node in value.ravel()]

@@ -10,7 +10,7 @@ import pytest
 
 import sagewing as sw
 from sagewing.codegen.c99 import c_source
-from sagewing.codegen.fields import Input
+from sagewing.codegen.fields import Argument
 from sagewing.codegen.graph import Graph
 from sagewing.codegen.refusal import NotInC
 from sagewing.codegen.simplify import apply
@@ -189,7 +189,7 @@ def test_a_product_with_zero_is_left_out_of_a_model_where_it_cannot_be_NaN():
     """Half of dt is finite, as dt is; twice dt may be infinite."""
     graph = Graph(np.float32)
     graph.in_model = True
-    dt = Input("dt", is_number=True, finite=True, not_negative=True)
+    dt = Argument("dt", is_number=True, finite=True, not_negative=True)
     dt = graph.entry(graph.vector("input", (), dt), 0)
     zero, half, two = (graph.constant(np.float32(n)) for n in (0.0, 0.5, 2.0))
     for part in (dt, apply(graph, "mul", half, dt), apply(graph, "div", dt, two)):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sagewing.codegen.graph import Graph, Node, in_array
-from sagewing.codegen.indices import side_by_side
+from sagewing.codegen.indices import row_major_strides
 from sagewing.codegen.operations import TYPES
 
 # An array of constants, or an object array of nodes.
@@ -16,7 +16,7 @@ LOOP_LENGTH = 8
 
 
 class View(NamedTuple):
-    """Entries of a vector from `offset` on, so far apart along each axis; one number if None."""
+    """Entries of a vector, from `offset` on with these strides; the same number if that is None."""
 
     node: Node
     offset: int | None
@@ -39,25 +39,27 @@ def as_nodes(graph: Graph, value: Value) -> Value:
 
 
 def as_known(graph: Graph, value: Value) -> Value:
-    """A known array where all entries have turned out to be constants."""
+    """The array of constants, where all entries have turned out to be constants."""
     flat = value.ravel()
     if is_known(value) or flat.size == 0 or any(node.op != "const" for node in flat):
         return value
-    if graph.in_model and graph.zero_derivative in flat:  # known arrays cannot tell zeros apart
+    if (
+        graph.in_model and graph.zero_derivative in flat
+    ):  # the two kinds of zeros are equal as constants
         return value
     dtype = {"real": graph.dtype, **TYPES}[flat[0].kind]
     return np.array([node.attr for node in flat], dtype).reshape(value.shape)
 
 
 def view_of(graph: Graph, value: Value) -> View | None:
-    """The vector whose entries these are, if there is one."""
+    """The vector whose entries these are; None if there is none."""
     if is_known(value):
         if np.all(value == value.flat[0]):
             return View(graph.constant(value.flat[0]), None)
         if value.dtype.kind != "f":
             return None
         table = graph.vector("table", (), ((value.size,), value.tobytes()))
-        return View(table, 0, side_by_side(value.shape))
+        return View(table, 0, row_major_strides(value.shape))
     first = value.flat[0]
     if all(node is first for node in value.flat):
         return View(first, None)
@@ -76,7 +78,7 @@ def view_of(graph: Graph, value: Value) -> View | None:
 
 
 def packed(graph: Graph, flat: Value) -> View:
-    """A vector of these entries, a new one if need be."""
+    """A vector of these entries, one after the other: a new one if there is none."""
     view = view_of(graph, flat)
     if view is not None and view.strides == (1,):
         return view
@@ -92,12 +94,12 @@ def entries(graph: Graph, vector: Node, size: int) -> Value:
 
 
 def mostly_in_arrays(value: Value) -> bool:
-    """Whether most entries lie in vectors already, if not side by side."""
+    """Whether more than half of the entries lie in vectors, in any order."""
     return not is_known(value) and 2 * sum(map(in_array, value.flat)) > value.size
 
 
 def in_one_vector(graph: Graph, value: Value) -> Value:
-    """The same numbers in one vector, where most of them lie in several already."""
+    """The same numbers in one vector, if most of them lie in several ones."""
     flat = value.ravel()
     long = graph.row_loops and max(value.shape, default=0) >= LOOP_LENGTH
     if not long or not mostly_in_arrays(flat):
@@ -108,7 +110,7 @@ def in_one_vector(graph: Graph, value: Value) -> Value:
 
 
 def matrix_product(graph: Graph, A: Value, x: Value) -> Value:
-    """A x for a matrix of constants: a loop over a table."""
+    """A x for a matrix of constants, which becomes a table."""
     view = packed(graph, x)
     table = graph.vector("table", (), (A.shape, np.ascontiguousarray(A).tobytes()))
     vector = graph.vector("matvec", (table, view.node), (A.shape[0], view.offset))
@@ -116,5 +118,5 @@ def matrix_product(graph: Graph, A: Value, x: Value) -> Value:
 
 
 def constants(value: Any, dtype: Any) -> Value:
-    """A constant of the program, in the type that JAX gives it."""
+    """Constants of the program, of the type that JAX gives them."""
     return np.asarray(value).astype(dtype)

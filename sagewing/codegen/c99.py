@@ -11,7 +11,7 @@ from sagewing.codegen.memory import Statement, lines, shared
 from sagewing.codegen.notice import notice
 from sagewing.codegen.precision import for_both, for_one
 from sagewing.codegen.program import Function, Program, program
-from sagewing.codegen.step_end import Store, recover_call, state_update, step_end
+from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Cost, Writer
 
@@ -156,7 +156,7 @@ def _end(made: Program, step: Function, writer: Writer) -> list[Statement]:
     ]
 
 
-def _stored(store: Store) -> Statement:
+def _stored(store: StateStore) -> Statement:
     target, value = store.target, store.value
     text = f"{target} = {value.text};"
     if store.size is not None:

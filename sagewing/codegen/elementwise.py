@@ -17,11 +17,11 @@ from sagewing.codegen.arrays import (
     view_of,
 )
 from sagewing.codegen.graph import Graph
-from sagewing.codegen.indices import side_by_side
+from sagewing.codegen.indices import row_major_strides
 from sagewing.codegen.operations import OPERATIONS
 from sagewing.codegen.simplify import apply
 
-# What a loop may do to each entry; the rest gives flags. It may choose by one flag for all entries.
+# Operations of loops, all with real results. A loop may choose by one flag for all entries.
 LOOP_OPERATIONS = {
     name
     for name, operation in OPERATIONS.items()
@@ -30,7 +30,7 @@ LOOP_OPERATIONS = {
 
 
 def elementwise(graph: Graph, op: str, *operands: Value) -> Value:
-    """An operation on each entry; as loops where the operands are long vectors themselves."""
+    """An operation on each entry: in loops where an operand is a long vector."""
     shape = np.broadcast_shapes(*(v.shape for v in operands))
     if 0 in shape:
         return np.zeros(shape, graph.dtype)
@@ -42,9 +42,9 @@ def elementwise(graph: Graph, op: str, *operands: Value) -> Value:
 
 
 def as_loops(graph: Graph, op: str, operands: list[Value]) -> Value | None:
-    """The operation as a loop over all entries, or as one over each long row or column.
+    """The operation as a loop over all entries, or as a loop over each long row or column.
 
-    Rows that cannot be loops are computed entry by entry; None where nothing is long enough.
+    Rows that cannot be loops are computed entry by entry. None if no row or column is long enough.
     """
     shape, size = operands[0].shape, operands[0].size
     if op not in LOOP_OPERATIONS or size < LOOP_LENGTH:
@@ -79,22 +79,23 @@ def _entries(graph: Graph, op: str, operands: Sequence[Value]) -> Value:
 
 
 def _loop(graph: Graph, op: str, operands: list[Value], gathers: bool = True) -> Value | None:
-    """A loop, if an operand is a vector already or, if it `gathers`, most of its entries are."""
+    """A loop if an operand is a vector or, with `gathers`, most of an operand's entries are."""
     if all(is_known(value) for value in operands):
         return None
     firsts = [as_nodes(graph, value.reshape(-1)[:1])[0] for value in operands]
     made = apply(graph, op, *firsts)
-    if made.op == "const" or made in firsts:  # such as a product with zero: entry by entry
+    if made.op == "const" or made in firsts:  # such as a product with zero
         return None
     zeros = [is_known(value) and not np.all(value) for value in operands]
-    if op == "mul" and any(zeros) and not graph.in_model:  # a model's own zeros are computed
+    if op == "mul" and any(zeros) and not graph.in_model:  # these products are left out
         return None
     views = _views(graph, op, operands, gathers)
     if views is None:
         return None
     shape, size = operands[0].shape, operands[0].size
-    flat = side_by_side(shape)
-    # One loop is enough where all lies side by side; but a loop over rows is best part of another
+    flat = row_major_strides(shape)
+    # One loop is enough where all operands are contiguous, unless it can become part of a loop over
+    # rows
     keeps_rows = any(view.node.op == "map" and view.node.attr[1] == shape for view in views)
     if not keeps_rows and all(view.offset is None or view.strides == flat for view in views):
         shape = (size,)
@@ -105,7 +106,7 @@ def _loop(graph: Graph, op: str, operands: list[Value], gathers: bool = True) ->
 
 
 def _views(graph: Graph, op: str, operands: list[Value], gathers: bool) -> list[View] | None:
-    """The operands of a loop; those that are not yet vectors become some, if one is already."""
+    """The operands of a loop as vectors; None if no operand is one, or one cannot become one."""
     views = [view_of(graph, value) for value in operands]
     there = [
         gathers and mostly_in_arrays(value)
@@ -127,17 +128,17 @@ def _views(graph: Graph, op: str, operands: list[Value], gathers: bool) -> list[
         if view is None or view.node.kind != "real":
             return None
         if value.ndim == 1 and view.offset is not None:
-            view = packed(graph, value)  # side by side, which is faster to read
+            view = packed(graph, value)  # contiguous, which is faster to read
         found.append(view)
     return found
 
 
 def _joined(graph: Graph, value: Value) -> View | None:
-    """Numbers put side by side, those that are the same in all rows once."""
+    """Numbers put side by side; what is equal in all rows, or in all columns, once."""
     if is_known(value) or any(node.op == "const" or node.kind != "real" for node in value.flat):
         return None
     if value.ndim == 2 and np.all(value == value[:1]):
         return packed(graph, value[0])._replace(strides=(0, 1))
     if value.ndim == 2 and np.all(value == value[:, :1]):
         return packed(graph, value[:, 0])._replace(strides=(1, 0))
-    return packed(graph, value.ravel())._replace(strides=side_by_side(value.shape))
+    return packed(graph, value.ravel())._replace(strides=row_major_strides(value.shape))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sagewing.codegen.memory import NO_ARRAYS, Array
+from sagewing.codegen.memory import MARKED, NO_ARRAYS, Array
 
 # How tightly an operation binds in C, and how tightly its operands must. NAME: a name, a constant
 # or an entry of an array, which may be written more than once; CALL: a call, or parentheses.
@@ -27,6 +27,11 @@ class Expression(NamedTuple):
     text: str
     binding: int
     arrays: frozenset[Array] = NO_ARRAYS
+
+    @property
+    def length(self) -> int:
+        """The number of characters, without the two marks around each name of an array."""
+        return len(self.text) - 2 * self.text.count(MARKED[0])
 
     def at_least(self, binding: int) -> str:
         """The text as an operand of an operation that binds so tightly."""

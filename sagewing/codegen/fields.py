@@ -25,7 +25,7 @@ class Field(NamedTuple):
         return int(np.prod(self.shape))
 
 
-class Input(NamedTuple):
+class Argument(NamedTuple):
     """An argument of a C function, or the member of the state that `field` is.
 
     A single number is no array in C. A symmetric matrix is read in its lower half. `finite` and
@@ -40,9 +40,9 @@ class Input(NamedTuple):
     field: Field | None = None
 
 
-def of_state(field: Field) -> Input:
+def of_state(field: Field) -> Argument:
     """A member of the state as it is before a step, which never keeps what is not finite."""
-    return Input(f"s->{field.name}", symmetric=field.symmetric, finite=True, field=field)
+    return Argument(f"s->{field.name}", symmetric=field.symmetric, finite=True, field=field)
 
 
 def fields(tree: Any, real: np.dtype) -> list[Field]:

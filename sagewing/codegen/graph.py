@@ -1,11 +1,7 @@
-"""The numbers of a filter's step and how they are made of each other.
+"""The graph of a function: which numbers are computed from which others.
 
-A node is one number, or a vector that is worth a loop. Equal nodes are one node, so what a
-symmetric matrix says twice is computed once; what is known to be zero is not computed at all.
-
-Two kinds of zeros are told apart. Those of F and H, and of the directions of a derivative, are zero
-whatever they are multiplied with. Those that a model's own functions have are numbers like all
-others: there `0 * x` is NaN where x is not finite, as JAX has it.
+A node is one number, or a vector that is computed in a loop. Equal nodes are one node, so an entry
+that a symmetric matrix has twice is computed once.
 """
 
 from collections.abc import Sequence
@@ -20,8 +16,8 @@ class Node:
     """One number (`op` an operation, "const" or "elem"), a vector, or a branch.
 
     Vectors are "input", "table" (constants), "pack" (numbers put side by side), "map" (an operation
-    on each entry) and "matvec"; a branch has the outputs of each of its sides as arguments. An
-    "elem" is an entry of a vector or an output of a branch.
+    on each entry) and "matvec" (a matrix of constants times a vector). A branch has the outputs of
+    each of its sides as arguments. An "elem" is an entry of a vector or an output of a branch.
     """
 
     __slots__ = ("args", "attr", "id", "kind", "op")
@@ -39,33 +35,34 @@ class Node:
 
 
 class Graph:
-    """The nodes of one function; arguments always come before what is made of them.
+    """The nodes of one function; the arguments of a node always come before it.
 
-    With `rows` those of a matrix become loops. Without, their entries are numbers of their
-    own, of which a symmetric matrix has half as many. While `exact` is set, what is added is a
-    model's own function, and no product with zero is left out but those of directions.
+    With `row_loops` the rows of a matrix become loops. Without, its entries are single numbers, of
+    which a symmetric matrix has half as many. `in_model` is set while the functions of the user's
+    model are added, whose products with zero are computed (see `simplify.py`), and
+    `in_searchsorted` while a search in a sorted array is.
     """
 
     def __init__(self, dtype: Any, row_loops: bool = True):
         self.dtype = np.dtype(dtype)
         self.row_loops = row_loops
         self.in_model = False
-        self.in_searchsorted = False  # whether what is added counts places of an array
+        self.in_searchsorted = False
         self.nodes: list[Node] = []
         self._known: dict[Any, Node] = {}
-        # The zero of a derivative in a direction that a number does not depend on
+        # A derivative by what a number does not depend on: zero, whatever it is multiplied with
         zero = self.dtype.type(0.0)
-        self.zero_derivative = self._node("const", (), zero, "real", key="no change")
+        self.zero_derivative = self._node("const", (), zero, "real", key="zero derivative")
 
     def constant(self, value: Any) -> Node:
-        """A number, an index or a flag that is known."""
+        """A constant number, index or flag."""
         if isinstance(value, (bool, np.bool_)):
             return self._node("const", (), bool(value), "bool")
         if isinstance(value, (int, np.integer)):
             kind = "long" if getattr(value, "dtype", None) == np.int64 else "int"
             return self._node("const", (), wrapped(int(value), kind), kind)
         number = self.dtype.type(value)
-        # -0.0 and NaN are numbers of their own
+        # By its bits, because -0.0 == 0.0 and NaN != NaN
         return self._node("const", (), number, "real", key=number.tobytes())
 
     def operation(self, op: str, *args: Node) -> Node:
@@ -83,14 +80,14 @@ class Graph:
         return self._node("elem", (vector,), index, kind or vector.kind)
 
     def branch(self, index: Node, sides: list[list[Node]]) -> list[Node]:
-        """The outputs of the side that `index` names; those that all sides agree on need none."""
+        """The outputs of the side that `index` names; one that all sides share needs no branch."""
         if index.kind == "bool":
             sides = [
                 [self.given_flag(index, bool(value), out) for out in side]
                 for value, side in enumerate(sides)
             ]
         columns = [tuple(side[i] for side in sides) for i in range(len(sides[0]))]
-        # Outputs that are the same on every side, such as those of a symmetric matrix, are one.
+        # Outputs that are equal on every side, as in a symmetric matrix, become one output.
         places = {c: i for i, c in enumerate(dict.fromkeys(c for c in columns if len(set(c)) > 1))}
         if not places:
             return list(sides[0])
@@ -102,7 +99,7 @@ class Graph:
         ]
 
     def given_flag(self, flag: Node, value: bool, node: Node) -> Node:
-        """What a number comes down to where a flag is known."""
+        """A number where a flag is known: a choice by that flag becomes the chosen number."""
         if node.op == "select" and node.args[0] is flag:
             return node.args[1] if value else node.args[2]
         if node.op != "elem" or node.args[0].op != "map":

@@ -20,7 +20,7 @@ from sagewing.codegen.memory import Statement, lines
 from sagewing.codegen.notation import CASTS
 from sagewing.codegen.precision import for_one
 from sagewing.codegen.program import Program, program
-from sagewing.codegen.step_end import Store, recover_call, state_update, step_end
+from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Writer
 
@@ -135,7 +135,7 @@ def _end(made: Program, writer: Writer) -> tuple[list[Statement], dict[str, str]
     return statements, estimate.in_state
 
 
-def _stored(store: Store, flag: str) -> Statement:
+def _stored(store: StateStore, flag: str) -> Statement:
     """A store, in the lanes where the flag is set."""
     value, target, loop = store.value.text, store.target, ""
     if store.size is not None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 INDENT = "    "
+# The name of an array in the text of a statement, until it is known in whose memory it lies.
+MARKED = "‹{}›"
 
 
 class Array(NamedTuple):
@@ -18,8 +20,8 @@ class Array(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The array in the text of a statement, until it is known in whose memory it lies."""
-        return f"‹{self.name}›"
+        """The array in the text of a statement."""
+        return MARKED.format(self.name)
 
 
 NO_ARRAYS: frozenset[Array] = frozenset()

@@ -1,4 +1,4 @@
-"""What stands at the top of generated files: who may use them, and what they were made from."""
+"""The comment at the top of generated files: their licence, and what they were made from."""
 
 import hashlib
 import json
@@ -20,16 +20,16 @@ OF OR IN CONNECTION WITH THIS FILE OR ITS USE.
 """
 
 
-# Of a training's settings, those that say what it was; the rest is in the policy's own card.
-TELLING = ("domain", "filter", "protocol", "seeds", "without_pose")
+# The settings of a training that are repeated here; all of them are in the policy's card.
+REPEATED = ("domain", "filter", "protocol", "seeds", "without_pose")
 
 
 def origin(provenance: dict[str, Any]) -> list[str]:
-    """Where something learned comes from, a line an item."""
+    """Where a learned part comes from, one item a line."""
     training = provenance.get("training")
     short = dict(provenance)
     if isinstance(training, dict):
-        short["training"] = {k: training[k] for k in TELLING if k in training}
+        short["training"] = {k: training[k] for k in REPEATED if k in training}
     return [f"{json.dumps(key)[1:-1]}: {json.dumps(short[key])}" for key in sorted(short)]
 
 
@@ -46,7 +46,7 @@ def notice(filt: Any, provenance: dict[str, Any] | None = None) -> str:
 
 
 def comment(text: str) -> str:
-    """A C comment of any text: nothing in it ends the comment, or makes a strict compiler warn."""
+    """A C comment with any text: the text cannot end it, nor make a strict compiler warn."""
     lines = ("".join(c if c.isprintable() else "?" for c in line) for line in text.splitlines())
     # Between the letters of "*/" and "/*", and those of "??", which begins a trigraph
     safe = (re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", line) for line in lines)
@@ -54,7 +54,7 @@ def comment(text: str) -> str:
 
 
 def _digest(filt: Any) -> str:
-    """The same for the same numbers, in single or double precision."""
+    """A hash of the filter's numbers, the same in single and double precision."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(filt):
         if isinstance(leaf, (jax.Array, np.ndarray, float, int)):

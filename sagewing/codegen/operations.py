@@ -14,7 +14,7 @@ TYPES: dict[Kind, Any] = {"int": np.int32, "long": np.int64, "bool": np.bool_}
 
 
 class Operation(NamedTuple):
-    """The C text with a place for each operand, and `fold`, which computes it for constants.
+    """The C text, with a place for each operand, and `fold`, the same on constants.
 
     Without a `kind` the result is of the kind of the last operand. `helper` is the C function that
     the text calls, if it is one of `helpers.py`.

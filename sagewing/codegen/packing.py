@@ -14,10 +14,10 @@ COPIED = 4
 
 
 class RowCopy(NamedTuple):
-    """Rows of numbers from place `first` on that lie in an array, the first of them there.
+    """A copy of rows from an array into a pack, from its place `first` on.
 
-    `shape` is the number of rows and of entries in each; `to` says how far rows and entries are
-    apart in the pack, and `of` in the array.
+    `source` is the first number that is copied, `shape` the number of rows and of entries in each.
+    `to` are the strides of rows and entries in the pack, `of` those in the array.
     """
 
     first: int
@@ -69,7 +69,7 @@ def loops_in_packs(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int
 
 
 def blocks(rows: Sequence[RowCopy]) -> list[RowCopy]:
-    """Rows of one array that lie equally far apart, together."""
+    """Rows of one array that lie equally far apart, joined into copies of several rows."""
     made: dict[Any, RowCopy] = {}
     done = []
     for row in rows:
@@ -95,7 +95,7 @@ def _row(first: int, source: Node, size: int, stride: int) -> RowCopy:
 
 
 def in_order(values: Sequence[Node]) -> Node | None:
-    """The C array of which these are entries, one after the other."""
+    """The C array of which these are consecutive entries, if there is one."""
     first = values[0]
     if len(values) == 1 or not in_array(first):
         return None
@@ -130,7 +130,7 @@ def _runs(args: Sequence[Node], places: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _apart(values: Sequence[Node]) -> bool:
-    """Whether two or three numbers lie equally far apart in an array, each after the last."""
+    """Whether two or three numbers lie in one array, equally far apart and in order."""
     first = values[0]
     if not all(in_array(v) and v.args == first.args for v in values):
         return False

@@ -11,7 +11,7 @@ import numpy as np
 import sagewing.codegen.rules  # noqa: F401  (the primitives' rules register themselves)
 from sagewing.codegen.arrays import LOOP_LENGTH, Value, as_nodes, entries, in_one_vector
 from sagewing.codegen.elementwise import elementwise
-from sagewing.codegen.fields import Field, Input, fields, kind_of, of_state
+from sagewing.codegen.fields import Argument, Field, fields, kind_of, of_state
 from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.refusal import NotInC
 from sagewing.codegen.trace import trace
@@ -112,27 +112,27 @@ def program(filt: Any, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
 
         traced = partial(traced_function, row_loops)
         old = [of_state(field) for field in members]
-        inputs = [Input("u")] if n_u else []
-        seconds = Input("dt", finite=True, not_negative=True)  # a step refuses others
+        inputs = [Argument("u")] if n_u else []
+        seconds = Argument("dt", finite=True, not_negative=True)  # a step refuses others
         verdict = Verdict(flags, flags, flag)
-        measured = [Input("z", finite=True), Input("arrived")]
+        measured = [Argument("z", finite=True), Argument("arrived")]
         return Program(
             n_x,
             n_z,
             n_u,
             members,
             fields(jax.eval_shape(step, leaves, z, flags, u, dt)[1], dtype),
-            traced(init, [Input("x0"), Input("P0", symmetric=True)], x0, P0),
+            traced(init, [Argument("x0"), Argument("P0", symmetric=True)], x0, P0),
             traced(step, [*old, *measured, *inputs, seconds], leaves, z, flags, u, dt),
             traced(predict_only, [*old, *inputs, seconds], leaves, u, dt),
-            traced(recover, [*old, *map(Input, Verdict._fields)], leaves, verdict)
+            traced(recover, [*old, *map(Argument, Verdict._fields)], leaves, verdict)
             if recovers
             else None,
         )
 
 
 def traced_function(
-    row_loops: bool, function: Callable[..., Outputs], inputs: Sequence[Input], *args: Any
+    row_loops: bool, function: Callable[..., Outputs], inputs: Sequence[Argument], *args: Any
 ) -> Function:
     """The state, the estimate and the call of `recover` that a function gives."""
     graph, values, (state, estimate, call) = traced_arrays(row_loops, function, inputs, *args)
@@ -146,7 +146,7 @@ def traced_function(
 
 
 def traced_arrays(
-    row_loops: bool, function: Callable[..., Any], inputs: Sequence[Input], *args: Any
+    row_loops: bool, function: Callable[..., Any], inputs: Sequence[Argument], *args: Any
 ) -> tuple[Graph, list[Value], Any]:
     """The graph of a function of arrays, its results there, and their shapes."""
     made, shapes = jax.make_jaxpr(function, return_shape=True)(*args)

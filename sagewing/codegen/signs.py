@@ -26,7 +26,7 @@ def is_finite_and_positive(node: Any) -> bool:
 
 
 def is_part(node: Any) -> bool:
-    """Whether a product or a quotient is no larger than its other factor, such as dt / 2."""
+    """Whether a product or quotient with a constant is no larger than its other factor: dt / 2."""
     a, b = node.args
     if node.op == "div":
         return b.op == "const" and b.attr >= 1

@@ -1,8 +1,8 @@
-"""Operations that come down to something simpler: constants, zeros, ones, double negations.
+"""Operations as simple as they can be: constants are folded, products with 0 and 1 left out.
 
-Two kinds of zeros are told apart. Those of F and H, and of the directions of a derivative, are zero
-whatever they are multiplied with. Those that a model's own functions have are numbers like all
-others: there `0 * x` is NaN where x is not finite, as JAX has it.
+There are two kinds of zeros. Those of F and H, and of the directions of a derivative, are zero
+whatever they are multiplied with. Those in the functions of the user's model are numbers like all
+others: there `0 * x` is NaN where x is not finite, as in JAX.
 """
 
 from typing import Any
@@ -13,37 +13,37 @@ from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.operations import BITS, OPERATIONS, Kind, wrapped
 from sagewing.codegen.signs import is_finite_and_positive
 
-# Comparisons of flags by logic
+# Comparisons of flags as logic
 ORDER_OF_FLAGS = {"max": "or", "min": "and", "lt": "and", "gt": "and", "le": "or", "ge": "or"}
 
 
 def apply(graph: Graph, op: str, *args: Node) -> Node:
-    """The operation on these numbers, or the simpler node that it comes down to."""
+    """The operation on these numbers, or a simpler node that is equal."""
     if graph.zero_derivative in args:
-        simple = _without_change(graph, op, args)
+        simple = _with_zero_derivative(graph, op, args)
         if simple is not None:
             return simple
     if args[0].kind == "bool" and op in ORDER_OF_FLAGS:
-        return _of_flags(graph, op, *args)
+        return _compared_flags(graph, op, *args)
     if args[0].kind in BITS and op in ("abs", "sign"):
-        return _of_whole(graph, op, args[0])
+        return _abs_or_sign(graph, op, args[0])
     if all(a.op == "const" for a in args):
         return _fold(graph, op, args)
-    simple = _simplify(graph, op, args)
+    simple = _simplified(graph, op, args)
     if simple is not None:
         return simple
     return graph.operation(op, *args)
 
 
-def _of_flags(graph: Graph, op: str, a: Node, b: Node) -> Node:
-    """The order of flags, by logic alone: what stands for "true" may be any number."""
+def _compared_flags(graph: Graph, op: str, a: Node, b: Node) -> Node:
+    """A comparison of flags as logic, because in C any number may stand for a flag that is set."""
     without = {"lt": 0, "le": 0, "gt": 1, "ge": 1}
     flags = [apply(graph, "not", f) if without.get(op) == i else f for i, f in enumerate((a, b))]
     return apply(graph, ORDER_OF_FLAGS[op], *flags)
 
 
-def _of_whole(graph: Graph, op: str, a: Node) -> Node:
-    """The size or the sign of a whole number is one, too."""
+def _abs_or_sign(graph: Graph, op: str, a: Node) -> Node:
+    """The absolute value or the sign of an integer, which C does not have as functions."""
     if op == "abs":
         return apply(graph, "max", a, apply(graph, "neg", a))
     number = np.int64 if a.kind == "long" else np.int32
@@ -65,8 +65,8 @@ def _fold(graph: Graph, op: str, args: tuple[Node, ...]) -> Node:
     return graph.constant(made[kind](value))
 
 
-def _without_change(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | None:
-    """An operation on the zero of a derivative."""
+def _with_zero_derivative(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | None:
+    """An operation on the zero of a derivative; None if it is like any other."""
     a, b = args[0], args[-1]
     if op in ("mul", "neg") or (op == "div" and a is graph.zero_derivative):
         return graph.zero_derivative
@@ -77,20 +77,20 @@ def _without_change(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | Non
     return None
 
 
-def _simplify(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | None:
+def _simplified(graph: Graph, op: str, args: tuple[Node, ...]) -> Node | None:
     a, b = args[0], args[-1]
     match op:
         case "add":
-            if _adds_nothing(graph, a):
+            if _is_neutral(graph, a):
                 return b
-            if _adds_nothing(graph, b):
+            if _is_neutral(graph, b):
                 return a
             if b.op == "neg":
                 return apply(graph, "sub", a, b.args[0])
             if a.op == "neg":
                 return apply(graph, "sub", b, a.args[0])
         case "sub":
-            if _adds_nothing(graph, b, subtracted=True):
+            if _is_neutral(graph, b, subtracted=True):
                 return a
             if _is(a, 0.0) and (not graph.in_model or a.kind != "real" or np.signbit(a.attr)):
                 return apply(graph, "neg", b)
@@ -146,8 +146,8 @@ def _can_be_nan(graph: Graph, zero: Node, other: Node) -> bool:
     return graph.in_model and zero.kind == "real" and not is_finite_and_positive(other)
 
 
-def _adds_nothing(graph: Graph, term: Node, subtracted: bool = False) -> bool:
-    """Whether a sum is its other term. Where exact, 0 makes 0 of -0, and only -0 does not."""
+def _is_neutral(graph: Graph, term: Node, subtracted: bool = False) -> bool:
+    """Whether a sum is equal to its other term. In a model only -0 is neutral: 0 + -0 is 0."""
     if not _is(term, 0.0):
         return False
     return not graph.in_model or term.kind != "real" or np.signbit(term.attr) != subtracted
@@ -164,15 +164,12 @@ def _select(graph: Graph, flag: Node, then: Node, otherwise: Node) -> Node | Non
     if flag.op == "eq" and flag.args == (then, then) and _is_nan(otherwise):
         return then
     if then.kind == "bool" and then.op == "const":
-        return apply(graph, "or" if then.attr else "and", *_arms(graph, flag, then, otherwise))
+        flag = flag if then.attr else apply(graph, "not", flag)
+        return apply(graph, "or" if then.attr else "and", flag, otherwise)
     if otherwise.kind == "bool" and otherwise.op == "const":
         flag = apply(graph, "not", flag) if otherwise.attr else flag
         return apply(graph, "or" if otherwise.attr else "and", flag, then)
     return None
-
-
-def _arms(graph: Graph, flag: Node, then: Node, otherwise: Node) -> tuple[Node, Node]:
-    return (flag if then.attr else apply(graph, "not", flag)), otherwise
 
 
 def _is(node: Node, value: float) -> bool:
@@ -184,7 +181,7 @@ def _is_nan(node: Node) -> bool:
 
 
 def _truncated(value: Any, kind: Kind) -> int:
-    """As XLA converts: NaN is zero, and what is too large is the largest."""
+    """A conversion to an integer as in XLA: NaN becomes 0, and numbers out of range the nearest."""
     largest = 1 << (BITS[kind] - 1)
     if value != value:
         return 0

@@ -22,7 +22,7 @@ TESTED_TOGETHER = 8
 JOINT = "\n                     & "
 
 
-class Store(NamedTuple):
+class StateStore(NamedTuple):
     """A store into the state: of a number, or of the first `size` entries of an array."""
 
     target: str
@@ -35,7 +35,7 @@ class StateUpdate(NamedTuple):
     """The test whether to keep the new state (None: always), and the stores if so."""
 
     test: Expression | None
-    stores: list[Store]
+    stores: list[StateStore]
 
 
 class EstimateStores(NamedTuple):
@@ -85,7 +85,7 @@ def state_update(
 
     A member that stays as it was needs neither store nor test.
     """
-    stores: list[Store] = []
+    stores: list[StateStore] = []
     numbers: dict[str, Expression] = {}
     tests: list[Expression] = []
     for field in fields:
@@ -96,12 +96,12 @@ def state_update(
         if array is not None and array.op != "input":
             start = writer.vector(array, nodes[0].attr)
             tests.append(writer.all_finite(start, field.size))
-            stores.append(Store(f"state->{field.name}", start, field.kind, field.size))
+            stores.append(StateStore(f"state->{field.name}", start, field.kind, field.size))
             continue
         for i, node in enumerate(nodes):
             number = writer.lasting(node)
             index = f"[{i}]" if field.shape else ""
-            stores.append(Store(f"state->{field.name}{index}", number, field.kind))
+            stores.append(StateStore(f"state->{field.name}{index}", number, field.kind))
             if field.kind == "real" and node.op != "const":
                 numbers[number.text] = number
     names = list(numbers.values())

@@ -12,11 +12,11 @@ from sagewing.codegen.refusal import NotInC, Unsupported
 from sagewing.codegen.types import is_key, not_in_c
 from sagewing.filters.lifting import DIRECTIONS, MODEL
 
-# A primitive's rule: the graph, the operands and the equation, to the results.
-Rule = Callable[[Graph, list[Value], Any], list[Value]]
-RULES: dict[str, Rule] = {}
+# A primitive's rule: from the graph, the operands and the equation to the results.
+PrimitiveRule = Callable[[Graph, list[Value], Any], list[Value]]
+RULES: dict[str, PrimitiveRule] = {}
 
-# Under these names a program holds another one, which is as good as written out.
+# Primitives that call another program, and the parameter that holds it. It is traced in place.
 CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -29,14 +29,14 @@ CALLS = {
     "custom_vjp_call_jaxpr": "fun_jaxpr",
     "custom_lin": "call_jaxpr",
 }
-# These hold programs whose own types are looked at one by one.
+# Primitives that hold programs, whose types are checked when these are traced.
 STRUCTURES = {"cond", "scan"}
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[PrimitiveRule], PrimitiveRule]:
     """Register the rule of some primitives."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: PrimitiveRule) -> PrimitiveRule:
         RULES.update(dict.fromkeys(names, function))
         return function
 
@@ -62,11 +62,11 @@ def trace(graph: Graph, program: ClosedJaxpr | Jaxpr, args: Sequence[Value]) -> 
         try:
             results = _results(graph, [read(atom) for atom in equation.invars], equation)
         except Unsupported as error:
-            error.line = error.line or _line(equation)  # what JAX calls inside has none of its own
+            error.line = error.line or _line(equation)  # JAX's own functions have no line
             raise
         except NotInC:
             raise
-        except Exception as error:  # whatever a rule did not foresee
+        except Exception as error:  # a case that a rule does not know
             why = f"is used in a way that has no C code here ({type(error).__name__}: {error})"
             raise unsupported(equation, why) from error
         finally:
@@ -88,24 +88,24 @@ def _results(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     name = equation.primitive.name
     if name in CALLS:
         return _called(graph, operands, equation)
-    other = not_in_c(equation, graph.dtype, graph.in_searchsorted)
+    other_type = not_in_c(equation, graph.dtype, graph.in_searchsorted)
     all_known = all(is_known(value) for value in operands)
     keys = any(is_key(getattr(v.aval, "dtype", np.bool_)) for v in equation.outvars)
-    if all_known and not keys and (other is not None or name not in RULES):
+    if all_known and not keys and (other_type is not None or name not in RULES):
         return _evaluated(operands, equation)
-    if other is not None and name not in STRUCTURES:
+    if other_type is not None and name not in STRUCTURES:
         types = f"bool, int32 and {graph.dtype}"
-        raise unsupported(equation, f"has numbers of type {other}, and C has {types} only")
+        raise unsupported(equation, f"has numbers of type {other_type}, and C has {types} only")
     if name not in RULES:
         raise unsupported(equation, "has no C code here")
     results = RULES[name](graph, operands, equation)
     if graph.in_model and (in_scope(equation, DIRECTIONS) or _is_zero_of_a_derivative(equation)):
-        return [_without_change(graph, value) for value in results]
+        return [_zeros_of_derivatives(graph, value) for value in results]
     return results
 
 
 def _called(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """A program inside of the program."""
+    """A program that the program calls."""
     outside = graph.in_searchsorted
     graph.in_searchsorted = outside or "searchsorted" in str(equation.params.get("name"))
     try:
@@ -115,7 +115,7 @@ def _called(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 
 def _evaluated(operands: list[Value], equation: Any) -> list[Value]:
-    """What is known before the first step, JAX computes now."""
+    """A result that does not depend on the state or the measurements, computed by JAX."""
     given = zip(equation.invars, operands, strict=True)
     args = [value.astype(atom.aval.dtype) for atom, value in given]
     made = equation.primitive.bind(*args, **equation.params)
@@ -129,7 +129,7 @@ def in_scope(equation: Any, name: str) -> bool:
 
 
 def _is_zero_of_a_derivative(equation: Any) -> bool:
-    """Whether JAX, not the model, wrote these zeros: a derivative of what is constant."""
+    """Whether JAX wrote these zeros as the derivative of a constant; the model wrote all others."""
     if equation.primitive.name != "broadcast_in_dim" or not isinstance(equation.invars[0], Literal):
         return False
     traceback = equation.source_info.traceback
@@ -137,8 +137,8 @@ def _is_zero_of_a_derivative(equation: Any) -> bool:
     return any(frame.function_name == "zeros_like_aval" for frame in frames)
 
 
-def _without_change(graph: Graph, value: Value) -> Value:
-    """Real numbers in which a zero is that of a derivative."""
+def _zeros_of_derivatives(graph: Graph, value: Value) -> Value:
+    """The same array, in which every zero is that of a derivative."""
     if not is_known(value) or value.dtype != graph.dtype:
         return value
     out = as_nodes(graph, value)
@@ -152,7 +152,7 @@ def unsupported(equation: Any, why: str) -> Unsupported:
 
 
 def _line(equation: Any) -> str | None:
-    """The innermost line that is not JAX's own."""
+    """The innermost line outside of JAX, Equinox and jaxtyping."""
     traceback = equation.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
         if not any(f"/{name}/" in frame.file_name for name in ("jax", "equinox", "jaxtyping")):

@@ -13,7 +13,7 @@ from sagewing.codegen.expressions import (
     arrays_of,
 )
 from sagewing.codegen.graph import Graph, Node
-from sagewing.codegen.indices import index_of, length, loops, side_by_side
+from sagewing.codegen.indices import index_of, length, loops, row_major_strides
 from sagewing.codegen.memory import NO_ARRAYS, Array, Statement, declaration
 from sagewing.codegen.notation import Notation, comparison
 from sagewing.codegen.operations import Kind
@@ -144,7 +144,7 @@ class Writer:
 
     def _write_number(self, node: Node, depth: int) -> None:
         expression = self._operation(node)
-        if self._place.uses[node] == 1 and len(expression.text) < LONGEST:
+        if self._place.uses[node] == 1 and expression.length < LONGEST:
             self._written[node] = expression
         else:
             name = self._define(node, expression, depth)
@@ -245,7 +245,7 @@ class Writer:
     def _write_map(self, node: Node) -> None:
         """A loop; one that only one other loop needs becomes part of that."""
         loop = self._loop(node)
-        if self._place.uses[node] == 1 and len(loop.text) < LONGEST:
+        if self._place.uses[node] == 1 and loop.length < LONGEST:
             self._pending[node] = loop
         else:
             self._write_loop(node, loop)
@@ -270,7 +270,7 @@ class Writer:
         shape = node.attr[1]
         if node not in self._in_packs:
             self._declare(node, self._depth)
-        entry = self._entry(node, 0, index_of(side_by_side(shape)))
+        entry = self._entry(node, 0, index_of(row_major_strides(shape)))
         self._assign(self._depth, entry, loop, loops(shape))
 
     # Branches
@@ -328,7 +328,7 @@ class Writer:
 
 def _in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an operand is read where the result is written."""
-    return offset == 0 and strides == side_by_side(shape)
+    return offset == 0 and strides == row_major_strides(shape)
 
 
 def _size(node: Node) -> int:

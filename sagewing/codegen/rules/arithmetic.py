@@ -32,7 +32,7 @@ def _elementwise(graph: Graph, operands: list[Value], equation: Any) -> list[Val
 
 @rule("mul")
 def _mul(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """A product; one that probes for NaN is computed as it stands, also where a factor is zero."""
+    """A product; one that is a probe for NaN is computed although a factor is zero."""
     if not in_scope(equation, NAN_PROBE):
         return [elementwise(graph, "mul", *operands)]
     a, b = np.broadcast_arrays(*(as_nodes(graph, value) for value in operands))
@@ -52,7 +52,7 @@ def _logic(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [elementwise(graph, "ne" if name == "xor" else name, *operands)]
 
 
-# The names for real numbers and for integers.
+# The operations for real numbers and for integers.
 DIVISIONS = {"div": ("div", "quotient"), "rem": ("rem", "remainder")}
 
 
@@ -64,7 +64,7 @@ def _divided(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("lt_to", "le_to")
 def _in_total_order(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """What is not a number comes last. JAX compares so where it looks for a place, without -0."""
+    """An order in which NaN comes last; searchsorted uses it, without -0."""
     if not graph.in_searchsorted:
         raise unsupported(equation, "is known in searchsorted only")
     a, b = operands
@@ -148,7 +148,7 @@ def _same(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("reduce_precision")
 def _reduce_precision(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """To no fewer bits than the numbers have."""
+    """Rounding to at least as many bits as the numbers have changes nothing."""
     given, own = equation.params, np.finfo(graph.dtype)
     if given["exponent_bits"] < own.nexp or given["mantissa_bits"] < own.nmant:
         raise unsupported(equation, f"rounds to fewer bits than {graph.dtype} has")

@@ -17,7 +17,7 @@ MOST_STEPS = 100
 
 @rule("cond")
 def _cond(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """A branch; where it is known which side holds, that side alone."""
+    """A branch; if the index is a constant, its side alone."""
     branches = equation.params["branches"]
     index, *operands = operands
     if is_known(index):
@@ -39,7 +39,10 @@ def _cond(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 
 def _chosen(graph: Graph, flag: Any, values: Sequence[Value], before: int) -> Value | None:
-    """The choice between vectors that are there anyhow, as loops; what is the same, as a vector."""
+    """The choice as loops, if no side computes anything; None otherwise.
+
+    Then a branch would only copy numbers. What is equal on both sides needs no choice.
+    """
     if flag.kind != "bool" or not graph.row_loops:
         return None
     sides = []
@@ -64,7 +67,7 @@ def _filled(shape: tuple[int, ...], entries: Iterator[Any]) -> Value:
 
 @rule("platform_index")
 def _platform_index(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """Where a program has several versions, that for a plain processor."""
+    """Of a program with several versions, the one for CPUs."""
     platforms = equation.params["platforms"]
     fits = [i for i, names in enumerate(platforms) if names is None or "cpu" in names]
     return [np.array(fits[0], np.int32)]
@@ -72,7 +75,7 @@ def _platform_index(graph: Graph, operands: list[Value], equation: Any) -> list[
 
 @rule("scan")
 def _scan(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """A loop, written out."""
+    """A loop, written out step by step."""
     p = equation.params
     if p["length"] > MOST_STEPS:
         raise unsupported(equation, f"is a loop of {p['length']} steps, more than {MOST_STEPS}")

@@ -17,7 +17,7 @@ TABLE_SIZE = 96
 
 @rule("dot_general")
 def _dot_general(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """Sums of products, [batch, m, k] x [batch, k, n]; or a loop over a table of constants."""
+    """Sums of products, [batch, m, k] x [batch, k, n]; a large constant matrix becomes a table."""
     (inner_a, inner_b), (batch_a, batch_b) = equation.params["dimension_numbers"]
     A, B = operands
     if is_known(A) and is_known(B) and not batch_a:
@@ -56,7 +56,7 @@ def _matmul(graph: Graph, A: Value, B: Value, none: Node) -> Value:
 
 
 def _term(graph: Graph, a: Node, b: Node) -> Node | None:
-    """A product in a sum, to which 0 times what is finite adds nothing."""
+    """A product in a sum; None if it is 0 times a finite number, which adds nothing."""
     finite = [other for one, other in ((a, b), (b, a)) if one.op == "const" and one.attr == 0]
     directions = graph.zero_derivative in (a, b)
     if graph.in_model and not directions and any(is_finite(other) for other in finite):
@@ -73,7 +73,7 @@ def _is_table(A: Value, other: Value) -> bool:
 
 @rule("cholesky")
 def _cholesky(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """The lower factor, of one matrix."""
+    """The lower Cholesky factor of one matrix."""
     S = as_nodes(graph, operands[0])
     if S.ndim != 2:
         raise unsupported(equation, "is known for one matrix only")

@@ -1,4 +1,4 @@
-"""What JAX's primitives that only move numbers about are in the graph: nothing is computed."""
+"""What JAX's primitives that only move numbers are in the graph: they add no nodes."""
 
 from typing import Any
 
@@ -98,13 +98,13 @@ def _pad(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [out]
 
 
-# What JAX gives in place of a number that lies outside of an array: here no place
+# The index that JAX gathers for an entry outside of the array
 OUTSIDE = {"fill_value": -1}
 
 
 @rule("gather")
 def _gather(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """The numbers' places are gathered in their stead, by JAX itself."""
+    """JAX gathers the indices of the entries, which say where each result comes from."""
     value, indices = operands
     _require_known(equation, indices)
     places = np.asarray(
@@ -119,7 +119,7 @@ def _gather(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("scatter")
 def _scatter(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """Likewise: the places of the old numbers and, after those, of the new ones."""
+    """JAX scatters indices: those of the old entries and, after those, of the new ones."""
     value, indices, updates = operands
     _require_known(equation, indices)
     value, updates = _alike(graph, [value, updates])
@@ -137,7 +137,7 @@ def _scatter(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("scatter-add", "scatter_add")
 def _scatter_add(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """Which update goes where is asked of JAX one update at a time."""
+    """Where each update goes is found by letting JAX add one update at a time."""
     value, indices, updates = operands
     _require_known(equation, indices)
     where = _as_given(equation, 1, indices)
@@ -166,7 +166,7 @@ def _dynamic_slice(graph: Graph, operands: list[Value], equation: Any) -> list[V
 
 
 def _from(graph: Graph, value: Value, start: Value, size: int, axis: int, dtype: Any) -> Value:
-    """`size` entries from `start` on, which stays within the array."""
+    """`size` entries from `start` on, which is clipped as in JAX, so that all lie in the array."""
     last = value.shape[axis] - size
     parts = [np.take(value, range(i, i + size), axis) for i in range(last + 1)]
     if is_known(start):
@@ -192,7 +192,7 @@ def _dynamic_update_slice(graph: Graph, operands: list[Value], equation: Any) ->
 
 
 def _alike(graph: Graph, values: list[Value]) -> list[Value]:
-    """All known, or all of nodes."""
+    """All of constants, or all of nodes."""
     if all(is_known(value) for value in values):
         return values
     return [as_nodes(graph, value) for value in values]

@@ -11,7 +11,7 @@ from sagewing.codegen.graph import Graph
 from sagewing.codegen.simplify import apply
 from sagewing.codegen.trace import rule, unsupported
 
-# What makes one number of two, and what is there where there are none
+# The operation on two numbers, and the result for no numbers
 REDUCTIONS = {
     "reduce_sum": ("add", 0),
     "reduce_prod": ("mul", 1),
@@ -40,7 +40,7 @@ def _reduce(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 
 def _of_none(start: Any, dtype: Any) -> Any:
-    """The result of a reduction over no numbers."""
+    """The result for no numbers, in the type of the operand."""
     if np.isinf(start) and dtype.kind == "i":
         return dtype.type(np.iinfo(dtype).min if start < 0 else np.iinfo(dtype).max)
     return dtype.type(start)
@@ -61,7 +61,7 @@ def _cumulative(graph: Graph, operands: list[Value], equation: Any) -> list[Valu
 
 @rule("argmax", "argmin")
 def _place_of_extreme(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """The first place of the largest or smallest entry; one that is not a number is both."""
+    """The index of the first largest or smallest entry; NaN counts as both."""
     better = "gt" if equation.primitive.name == "argmax" else "lt"
     value = np.moveaxis(operands[0], equation.params["axes"][0], 0)
     number = np.dtype(equation.params["index_dtype"]).type
