@@ -146,8 +146,8 @@ def both(filt, dtype, x0, z, u, folder):
     start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
     n_u = 0 if u is None else u.shape[-1]
     results = [
-        run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, many=many), start, record)
-        for many in (False, True)
+        run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, lanes=lanes), start, record)
+        for lanes in (False, True)
     ]
     return sw.run(filt, x0, 0.1 * np.eye(x0.shape[1]), z, u), *results
 

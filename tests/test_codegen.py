@@ -10,7 +10,7 @@ import sagewing as sw
 from sagewing.filters import checks
 from sagewing.models.quadrotor import GRAVITY, N_X
 from sagewing.runtime.cache import FLAGS
-from sagewing.runtime.compiled import CompiledFilter, Record
+from sagewing.runtime.compiled import CompiledFilter, CompiledRecord
 from sagewing.runtime.run import run_compiled
 
 # Correctness does not need the optimiser's minutes.
@@ -227,7 +227,7 @@ def both(system, name, dtype, folder, steps):
         filt = build(system, name)
         expected = sw.run(filt, x0, P0, z, u)
         compiled = CompiledFilter(filt, 0 if u is None else u.shape[1], dtype, folder, QUICK)
-        made = Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0)))
+        made = CompiledRecord(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0)))
         said = []
         for k in range(len(z)):
             made.step(z[k].astype(dtype), None if u is None else u[k], 0.01)
@@ -288,8 +288,8 @@ def test_many_records_at_once_are_one_by_one(system, name, dtype, folder, hardly
         start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
         n_u = 0 if u is None else u.shape[1]
         single, many = (
-            run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, many=m), start, given)
-            for m in (False, True)
+            run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, lanes=lanes), start, given)
+            for lanes in (False, True)
         )
     close = dict(rtol=1e-9, atol=1e-9) if dtype == np.float64 else dict(rtol=1e-4, atol=1e-4)
     for a, b in zip(jax.tree.leaves(single), jax.tree.leaves(many), strict=True):
@@ -302,7 +302,9 @@ def test_predict_only_is_a_step_without_measurement(folder):
     x0, P0 = np.eye(N_X)[6], 0.1 * np.eye(N_X)
     compiled = CompiledFilter(filt, u.shape[1], np.float32, folder, QUICK)
     ffi = compiled.ffi
-    made, other = (Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2))
+    made, other = (
+        CompiledRecord(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2)
+    )
     for k in range(30):
         made.step(np.full(6, np.nan), u[k], 0.01)
         other._u[...] = u[k]
@@ -318,7 +320,7 @@ def test_optimised_code_gives_the_same_numbers(folder):
     x0 = np.asarray(SYSTEMS["radar"][1])
     start = filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(5)))
     plain, fast = (
-        Record(CompiledFilter(filt, 0, np.float32, folder, flags), start)
+        CompiledRecord(CompiledFilter(filt, 0, np.float32, folder, flags), start)
         for flags in (QUICK, FLAGS)
     )
     for row in z[:60]:
@@ -333,7 +335,7 @@ def test_P_is_symmetric_to_the_last_bit(system, name, folder):
     z, u = record(system)
     x0 = np.asarray(SYSTEMS[system][1])
     n_u = 0 if u is None else u.shape[1]
-    made = Record(
+    made = CompiledRecord(
         CompiledFilter(filt, n_u, np.float32, folder, FLAGS),
         filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(len(x0)))),
     )

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from sagewing.codegen.c99 import CSource, c_source
 from sagewing.codegen.header import NAME
 from sagewing.runtime.cache import FLAGS
-from sagewing.runtime.compiling import compiled
+from sagewing.runtime.compiling import run_compiler
 from sagewing.runtime.online import Online
 
 TIMING = Path(__file__).parent / "timing"
@@ -99,7 +99,9 @@ def loop(case: Case, compiler: list[str], emulator: tuple[str, ...] = ()) -> Ite
         folder = Path(work)
         write(made, folder)
         shutil.copy(TIMING / "loop.c", folder)
-        compiled([*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder).check_returncode()
+        run_compiler(
+            [*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder
+        ).check_returncode()
         (folder / "in").write_bytes(numbers.astype(np.float32).tobytes())
         yield Loop((*emulator, "./loop"), folder, len(case.z))
 
