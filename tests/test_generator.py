@@ -3,18 +3,28 @@
 import ctypes
 import re
 import subprocess
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float
 
 import sagewing as sw
+from sagewing.codegen.arrays import is_known
 from sagewing.codegen.c99 import c_source
+from sagewing.codegen.fields import Argument, fields
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.lanes import lanes_source
-from sagewing.codegen.memory import MARKED, Array, Statement, declaration, shared
+from sagewing.codegen.memory import MARKED, Statement, declaration, shared
+from sagewing.codegen.memory import Array as Memory
+from sagewing.codegen.program import traced_arrays
+from sagewing.filters.guards import NAN_PROBE
+from sagewing.filters.lifting import MODEL
 from sagewing.runtime.cache import FLAGS
 from sagewing.runtime.compiling import RETRY_FLAG, run_compiler
+from sagewing.shapes import Covariances
 
 BEYOND = (-1e30, 1e30, 100.0)  # the range of exp
 
@@ -119,7 +129,7 @@ def test_constants_that_are_equal_as_floats_only_leave_each_precision_its_own_ta
 
 
 def test_arrays_share_memory_once_they_are_done_with():
-    a, b, c, d = (Array(f"v{i}", size) for i, size in enumerate((9, 9, 9, 8)))
+    a, b, c, d = (Memory(f"v{i}", size) for i, size in enumerate((9, 9, 9, 8)))
 
     def assigned(to, value, *arrays):
         return Statement(1, f"{to.text}[i] = {value};", frozenset([to, *arrays]))
@@ -152,6 +162,33 @@ def test_every_statement_says_which_arrays_it_uses():
     for made in (c_source(filt, dtype=np.float32), lanes_source(filt, 0, np.float32)):
         assert re.search(r"\bv\d+\[", made.code)
         assert MARKED[0] not in made.code
+
+
+class Moments(NamedTuple):
+    """A state with a covariance, and a matrix of another kind that is called P."""
+
+    sigma: Covariances
+    P: Float[Array, "2 2"]
+
+
+def test_a_matrix_is_symmetric_by_its_type_and_not_by_its_name():
+    matrix = jnp.eye(2)
+    found = fields({"inner": Moments(matrix, matrix), "P": matrix}, matrix.dtype)
+    assert {field.name: field.symmetric for field in found} == {
+        **{"P": False, "inner_sigma": True, "inner_P": False}
+    }
+
+
+@pytest.mark.parametrize(
+    ("scope", "computed"), [("anything", False), (NAN_PROBE, True), (MODEL, True)]
+)
+def test_a_product_with_zero_is_computed_in_a_probe_and_in_a_model_only(scope, computed):
+    def function(a):
+        with jax.named_scope(scope):
+            return 0.0 * a
+
+    _, (result,), _ = traced_arrays(True, function, [Argument("a")], jnp.float32(2.0))
+    assert is_known(result) is not computed
 
 
 def test_tables_of_the_same_numbers_in_another_shape_are_two():
