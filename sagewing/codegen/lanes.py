@@ -24,7 +24,7 @@ from sagewing.codegen.step_end import StateStore, recover_call, state_update, st
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Writer
 
-# What stands in lanes.h; other functions are lifted from those of numbers.
+# Functions in lanes.h; the others apply a function of numbers in every lane.
 OWN = {
     *("fabs", "max", "min", "select", "choose", "finite", "all_finite"),
     *("of_flags", "of_ints", "matvec"),

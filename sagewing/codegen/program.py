@@ -31,7 +31,7 @@ class RecoverCall(NamedTuple):
     finite: Any
 
 
-# The state, what a step says, and whether to recover after it
+# The state, the estimate of a step, and whether to recover after it
 Outputs = tuple[Any, Estimate | None, RecoverCall | None]
 
 
@@ -63,7 +63,7 @@ class Program(NamedTuple):
     init: Function
     step: Function
     predict_only: Function
-    recover: Function | None  # between two steps, where one says that it is due
+    recover: Function | None  # called after a step, where it is due
 
     def functions(self) -> dict[str, Function]:
         """The functions by their names in C, in the order in which they are written."""
@@ -173,7 +173,7 @@ def _output(graph: Graph, field: Field, value: Value) -> Value:
 
 
 def _lower_half(value: Value) -> Value:
-    """A symmetric matrix, its upper half the lower one, whatever rounding says."""
+    """A symmetric matrix, whose upper half repeats the lower one to the last bit."""
     upper = np.triu_indices(len(value), 1)
     value = value.copy()
     value[upper] = value.T[upper]

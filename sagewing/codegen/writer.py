@@ -332,6 +332,6 @@ def _in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> b
 
 
 def _size(node: Node) -> int:
-    """How many numbers a name stands for."""
+    """How many numbers are held under the name of a node."""
     sizes = {"pack": lambda: node.attr, "matvec": lambda: node.attr[0], "map": lambda: length(node)}
     return sizes[node.op]() if node.op in sizes else node.attr[1] if node.op == "branch" else 1
