@@ -14,6 +14,7 @@ from sagewing.codegen.program import Function, Program, program
 from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Cost, Writer
+from sagewing.filters.protocols import Filter
 
 SIGNATURES = {
     "init": "void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0)",
@@ -57,7 +58,7 @@ class _Body(NamedTuple):
 
 
 def c_source(
-    filt: Any, n_u: int = 0, provenance: dict[str, Any] | None = None, dtype: Any = None
+    filt: Filter, n_u: int = 0, provenance: dict[str, Any] | None = None, dtype: Any = None
 ) -> CSource:
     """The C of a filter with inputs of this size: of one precision, or of both by -DSW_DOUBLE.
 
@@ -70,13 +71,13 @@ def c_source(
         name: [_body(name, p, t) for p, t in zip(programs, tables, strict=True)]
         for name in programs[0].functions()
     }
-    used = set().union(*(body.used for pair in bodies.values() for body in pair))
+    used = [set().union(*(pair[i].used for pair in bodies.values())) for i in range(len(dtypes))]
     made, numbers = programs[-1], tables[-1]
     code = "".join(
         [
             f'#include "{NAME}.h"\n\n',
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
-            prelude(used),
+            prelude(used[0], used[-1]),
             _in_precisions([table.text() for table in tables]),
             *(_function(name, [body.text for body in pair]) for name, pair in bodies.items()),
         ]

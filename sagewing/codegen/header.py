@@ -15,6 +15,7 @@ from sagewing.codegen.notice import comment
 from sagewing.codegen.operations import Kind
 from sagewing.codegen.program import Program
 from sagewing.codegen.writer import Cost
+from sagewing.filters.protocols import Filter
 
 NAME = "sagewing_filter"
 # The C that is compiled with a filter for Python to call it
@@ -47,7 +48,7 @@ int sw_predict_only(sw_state *state, const sw_real *u, sw_real dt, sw_estimate *
 """
 
 
-def header(made: Program, filt: Any, costs: dict[str, Cost], table: int, dtype: Any) -> str:
+def header(made: Program, filt: Filter, costs: dict[str, Cost], table: int, dtype: Any) -> str:
     """The text of the header; with a `dtype` the code is of that precision only."""
     precision = {
         None: [
@@ -97,7 +98,7 @@ def declarations(made: Program, dtype: np.dtype) -> str:
     return sizes + types + PROTOTYPES + (CALLING / "records.h").read_text()
 
 
-def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:
+def _about(made: Program, filt: Filter, costs: dict[str, Cost], table: int) -> str:
     """What the filter is, what the model's documentation says, and what a step costs."""
     state = sum(field.size for field in made.state)
     lines = [

@@ -198,9 +198,10 @@ static inline float sw_tanh(float a)
 }
 
 
-def prelude(used: set[str]) -> str:
-    """The macros and functions of these names."""
-    macros = sorted(name for name in MACROS if f"sw_{name}" in used)
+def prelude(single: set[str], double: set[str] | None = None) -> str:
+    """The macros and functions that code calls: both precisions the same, or each its own."""
+    double = single if double is None else double
+    macros = sorted(name for name in MACROS if f"sw_{name}" in single | double)
     lines = [
         "#ifdef SW_DOUBLE",
         "#define C(x) x",
@@ -215,4 +216,10 @@ def prelude(used: set[str]) -> str:
         "#define SW_NAN ((sw_real)NAN)",
         "",
     ]
-    return "\n".join(lines) + "".join(text for name, text in FUNCTIONS.items() if name in used)
+    text = "\n".join(lines)
+    for name, function in FUNCTIONS.items():
+        if name in single and name in double:
+            text += function
+        elif name in single | double:
+            text += f"\n#if{'n' if name in single else ''}def SW_DOUBLE{function}#endif\n"
+    return text

@@ -23,6 +23,7 @@ from sagewing.codegen.program import Program, program
 from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Writer
+from sagewing.filters.protocols import Filter
 
 # Functions in lanes.h; the others apply a function of numbers in every lane.
 OWN = {
@@ -89,7 +90,7 @@ class LanesWriter(Writer):
             self._assign(depth, Expression(name, NAME), chosen)
 
 
-def lanes_source(filt: Any, n_u: int, dtype: Any) -> CSource:
+def lanes_source(filt: Filter, n_u: int, dtype: Any) -> CSource:
     """The C that steps many records of a filter at once, in one precision."""
     # A loop over rows would only make vectors of vectors, and these are no faster
     made, tables = program(filt, n_u, dtype, row_loops=False), Tables(np.dtype(dtype))

@@ -14,6 +14,7 @@ from sagewing.codegen.program import in_precision
 from sagewing.errors import InputError
 from sagewing.files import write_folder
 from sagewing.filters import run
+from sagewing.filters.protocols import Filter
 from sagewing.shapes import Numbers
 
 TEMPLATES = Path(__file__).parent / "integration"
@@ -35,7 +36,7 @@ class CheckVector(NamedTuple):
     x: Float[np.ndarray, "T n_x"]
 
 
-def recorded(filt: Any, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) -> CheckVector:
+def recorded(filt: Filter, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) -> CheckVector:
     """The filter's estimates in double precision; `u` has no columns if there are no inputs."""
     z, u = np.asarray(z, float), np.asarray(u, float)
     with jax.enable_x64(True):
@@ -47,7 +48,7 @@ def recorded(filt: Any, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) -> 
 
 def write_package(
     folder: Path,
-    filt: Any,
+    filt: Filter,
     vector: CheckVector,
     title: str,
     provenance: dict[str, Any],

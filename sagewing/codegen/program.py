@@ -18,6 +18,7 @@ from sagewing.codegen.trace import trace
 from sagewing.codegen.types import REALS, is_key
 from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
+from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
 from sagewing.filters.step import Estimate
 
@@ -72,7 +73,7 @@ class Program(NamedTuple):
         return {name: function for name, function in made.items() if function is not None}
 
 
-def program(filt: Any, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
+def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
     """Trace a filter's functions, for inputs of this size (0: none), in a precision.
 
     With `row_loops` the rows of a large matrix become loops.
@@ -90,15 +91,15 @@ def program(filt: Any, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
         start = jax.eval_shape(filt.init, x0, P0)
         leaves, structure = jax.tree.flatten(start)
         members = fields(start, dtype)
-        recovers = isinstance(filt, Recovering)
+        recovering = filt if isinstance(filt, Recovering) else None
 
         def init(x: Any, P: Any) -> Outputs:
             return filt.init(x, P), None, None
 
         def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> Outputs:
             state, call = jax.tree.unflatten(structure, leaves), None
-            if recovers:
-                state, made, verdict = filt.plain_step(state, z, u, dt, arrived)
+            if recovering is not None:
+                state, made, verdict = recovering.plain_step(state, z, u, dt, arrived)
                 call = RecoverCall(state.recovery.due(verdict.ok), *verdict)
             else:
                 state, made = filt.step(state, z, u, dt, arrived)
@@ -108,7 +109,9 @@ def program(filt: Any, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
             return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)
 
         def recover(leaves: Any, verdict: Any) -> Outputs:
-            return filt.recover(jax.tree.unflatten(structure, leaves), verdict), None, None
+            state = jax.tree.unflatten(structure, leaves)
+            new = state if recovering is None else recovering.recover(state, verdict)
+            return new, None, None
 
         traced = partial(traced_function, row_loops)
         old = [of_state(field) for field in members]
@@ -126,7 +129,7 @@ def program(filt: Any, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
             traced(step, [*old, *measured, *inputs, seconds], leaves, z, flags, u, dt),
             traced(predict_only, [*old, *inputs, seconds], leaves, u, dt),
             traced(recover, [*old, *map(Argument, Verdict._fields)], leaves, verdict)
-            if recovers
+            if recovering is not None
             else None,
         )
 
@@ -180,7 +183,7 @@ def _lower_half(value: Value) -> Value:
     return value
 
 
-def in_precision(filt: Any, dtype: np.dtype) -> Any:
+def in_precision(filt: Filter, dtype: np.dtype) -> Filter:
     """The filter with all of its real numbers in this precision; other types are refused."""
 
     def cast(leaf: Any) -> Any:

@@ -15,6 +15,7 @@ from sagewing.codegen.lanes import lanes_source
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters.parts import Rest, separated, together
+from sagewing.filters.protocols import Filter
 from sagewing.filters.step import Estimate
 from sagewing.runtime.cache import FLAGS, library
 
@@ -27,7 +28,7 @@ class CompiledFilter:
 
     def __init__(
         self,
-        filt: Any,
+        filt: Filter,
         n_u: int,
         dtype: Any,
         folder: Path | None = None,
@@ -68,7 +69,9 @@ class CompiledFilter:
         return views
 
 
-def compiled_filter(filt: Any, n_u: int, real: np.dtype, *, lanes: bool = False) -> CompiledFilter:
+def compiled_filter(
+    filt: Filter, n_u: int, real: np.dtype, *, lanes: bool = False
+) -> CompiledFilter:
     """The compiled filter, for one record or for many; equal filters of a process share one.
 
     Raises `NotInC` if it cannot be built or loaded: a full disk, a cache that cannot be written or
@@ -140,5 +143,6 @@ class CompiledRecord:
     @property
     def estimate(self) -> Estimate:
         """The estimate of the last step."""
-        said: dict[str, Any] = {name: self._estimate_views[name].copy() for name in Estimate._fields}
-        return Estimate(**said | {"ok": said["ok"] != 0})
+        views = self._estimate_views
+        copies: dict[str, Any] = {name: views[name].copy() for name in Estimate._fields}
+        return Estimate(**copies | {"ok": copies["ok"] != 0})

@@ -18,6 +18,7 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.parts import Rest, separated, together
+from sagewing.filters.protocols import Filter
 from sagewing.filters.step import Estimate
 from sagewing.processes import check_not_forked
 from sagewing.runtime.compiled import CompiledRecord, compiled_filter
@@ -42,7 +43,7 @@ class Online:
     Example: `online = sw.Online(filt, x0, P0); x, P = online.step(z_k, u_k, dt)`
     """
 
-    def __init__(self, filt: Any, x0: Numbers, P0: Numbers, backend: Backend = "auto"):
+    def __init__(self, filt: Filter, x0: Numbers, P0: Numbers, backend: Backend = "auto"):
         if backend not in ("auto", "c", "jax"):
             raise InputError(f'backend must be "auto", "c" or "jax"; got {backend!r}.')
         checks.is_filter(filt)
@@ -157,7 +158,7 @@ class Online:
 class _JaxRecord:
     """One record that a filter is filtering in JAX."""
 
-    def __init__(self, filt: Any, state: Any):
+    def __init__(self, filt: Filter, state: Any):
         # A compiled program takes a tuple of arrays much faster than a module
         self._arrays, rest = separated(filt)
         try:

@@ -13,6 +13,7 @@ from jax.core import Tracer
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.protocols import Filter
 from sagewing.filters.run import Result
 from sagewing.filters.run import run as run_in_jax
 from sagewing.filters.run import run_from as run_from_in_jax
@@ -27,7 +28,7 @@ LEAST_FOR_LANES = 4
 
 
 def run(
-    filt: Any,
+    filt: Filter,
     x0: Numbers,
     P0: Numbers,
     z: Numbers,
@@ -56,7 +57,7 @@ def run(
 
 
 def run_from(
-    filt: Any,
+    filt: Filter,
     state: Any,
     z: Numbers,
     u: Numbers | None = None,
@@ -78,7 +79,7 @@ def _checked(backend: str) -> str:
     return backend
 
 
-def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
+def _in_c(filt: Filter, state: Any, record: checks.Record) -> Result:
     """Compiled for one record, or for many of them."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((filt, state, record))):
         raise InputError('backend="c" knows no transformation of JAX; use backend="jax" there.')
@@ -90,7 +91,7 @@ def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
     return run_compiled(made, state, record)
 
 
-def _compiled(filt: Any, n_u: int, lanes: bool) -> CompiledFilter:
+def _compiled(filt: Filter, n_u: int, lanes: bool) -> CompiledFilter:
     """The compiled filter; with `lanes` for many records, if the compiler has GNU C's vectors."""
     if lanes:
         with contextlib.suppress(NotInC):
