@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import sagewing as sw
-from sagewing.codegen.c99 import NAME, source
+from sagewing.codegen.c99 import c_source
+from sagewing.codegen.header import NAME
 from sagewing.problems.flight.setup import P0, Q0, R0, estimator
 from sagewing.runtime.cache import FLAGS
 from sagewing.studies.flight import build
@@ -74,7 +75,7 @@ def cases():
 
 def c_loop(folder, filt, x0, P0, z, u):
     """The program that takes the steps in C."""
-    made = source(filt, 0 if u is None else u.size, dtype=np.float32)
+    made = c_source(filt, 0 if u is None else u.size, dtype=np.float32)
     arrays = (x0, P0, [0.0] if u is None else u, z)
     numbers = [", ".join(repr(float(v)) for v in np.ravel(a)) for a in arrays]
     for name, text in ((f"{NAME}.h", made.header), (f"{NAME}.c", made.code), ("loop.c", LOOP)):

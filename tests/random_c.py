@@ -10,15 +10,16 @@ import jax
 import numpy as np
 from random_programs import ARGUMENTS, Program, arguments
 
-from sagewing.codegen.emit import Writer
+from sagewing.codegen.arrays import as_nodes
+from sagewing.codegen.fields import Argument
 from sagewing.codegen.header import CALLING
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.lanes import LanesWriter, functions
-from sagewing.codegen.precision import alone
-from sagewing.codegen.program import followed
-from sagewing.codegen.storage import shared
+from sagewing.codegen.memory import Statement, lines, shared
+from sagewing.codegen.precision import for_one
+from sagewing.codegen.program import traced_arrays
 from sagewing.codegen.tables import Tables
-from sagewing.codegen.values import nodes
+from sagewing.codegen.writer import Writer
 from sagewing.filters.lifting import MODEL
 from sagewing.runtime.cache import FLAGS
 
@@ -99,7 +100,7 @@ class Backend:
             head += (CALLING / "lanes.h").read_text(encoding="utf-8")
         folder.mkdir(exist_ok=True)
         code = folder / f"{'many' if many else 'one'}{self.dtype}.c"
-        code.write_text(head + given + alone(tables.text() + "".join(texts)), encoding="utf-8")
+        code.write_text(head + given + for_one(tables.text() + "".join(texts)), encoding="utf-8")
         made = code.with_suffix(".so")
         subprocess.run(["cc", *flags, code, "-o", made, "-lm"], check=True)
         self._library = ctypes.CDLL(str(made))
@@ -111,8 +112,9 @@ class Backend:
 
         with jax.enable_x64(self.dtype == np.float64):
             shapes = arguments(self.dtype)
-            graph, found, out = followed(not self.many, function, list(ARGUMENTS), *shapes)
-        results = [nodes(graph, value) for value in found]
+            inputs = [Argument(name) for name in ARGUMENTS]
+            graph, found, out = traced_arrays(not self.many, function, inputs, *shapes)
+        results = [as_nodes(graph, value) for value in found]
         outputs = [node for value in results for node in value.ravel()]
         writer = (LanesWriter if self.many else Writer)(graph, outputs, tables)
         number, whole = ("sw_lanes", "sw_ints") if self.many else ("sw_real", "int")
@@ -123,11 +125,11 @@ class Backend:
             real = shape.dtype == self.dtype
             first = count[real]
             target = f"(reals + {first})" if real else f"(ints + {first})"
-            stores += writer.stores(f"{target}[]", list(value.ravel()))
+            stores += writer.stores(target, True, list(value.ravel()))
             places.append(Result(real, first, shape.shape, shape.dtype))
             count[real] += value.size
-        lines = [*writer.lines, *("    " + line for line in stores)]
-        lines = lines if self.many else shared(lines).lines
+        statements: list[Statement] = [*writer.statements, *stores]
+        body = lines(statements) if self.many else shared(statements).lines
         self._results[program.name] = places
         r, i = _sizes("f"), _sizes("i") + _sizes("b")
         sizes = dict(name=program.name, r=r, i=i, o=count[True], w=count[False], flags=_sizes("i"))
@@ -136,7 +138,7 @@ class Backend:
             f"\nstatic void {program.name}(const {number} *R, const {whole} *I, {number} *reals, "
         )
         text += f"{saved} *ints)\n{{\n    (void)R; (void)I; (void)reals; (void)ints;\n"
-        text += "\n".join([*head, *(f"    (void){name};" for name in ARGUMENTS), *lines, "}"])
+        text += "\n".join([*head, *(f"    (void){name};" for name in ARGUMENTS), *body, "}"])
         return writer, text + (LANES_RUN if self.many else SCALAR_RUN).format(**sizes)
 
     def run(self, program: Program, values: Sequence[np.ndarray]) -> list[np.ndarray]:

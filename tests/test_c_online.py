@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.runtime import compiled as compiled_module
 from sagewing.runtime import online as online_module
 from sagewing.runtime.cache import library
-from sagewing.runtime.cache_folder import private
+from sagewing.runtime.cache_folder import private_folder
 
 X0, P0 = np.array([-8.0, -6.0, 25.0]), np.eye(3)
 
@@ -36,8 +36,8 @@ def cache(tmp_path, monkeypatch):
     """A cache of the test's own, and no type checker inside the generator."""
     jaxtyping.config.update("jaxtyping_disable", True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled_module._shared.cache_clear()
-    online_module._notice.cache_clear()
+    compiled_module._cached.cache_clear()
+    online_module._warn_once.cache_clear()
     yield tmp_path / "sagewing"
     jaxtyping.config.update("jaxtyping_disable", False)
 
@@ -74,7 +74,7 @@ def test_inputs_may_come_and_go():
 
 def test_a_second_filter_is_not_compiled_again(cache):
     sw.Online(ekf(), X0, P0, backend="c").step([1.0, 2.0])
-    compiled_module._shared.cache_clear()  # as in another process
+    compiled_module._cached.cache_clear()  # as in another process
     sw.Online(ekf(), X0, P0, backend="c").step([1.0, 2.0])
     assert len(list(cache.glob("*.so"))) == 1
     sw.Online(ekf(r=3.0), X0, P0, backend="c").step([1.0, 2.0])
@@ -86,7 +86,7 @@ def _build(made, folder):
 
 
 def test_two_processes_may_start_at_once(tmp_path):
-    made = source(ekf(), dtype=np.float32)
+    made = c_source(ekf(), dtype=np.float32)
     parts = made.header, made.code, None, made.operations
     context = multiprocessing.get_context("spawn")
     both = [context.Process(target=_build, args=(type(made)(*parts), tmp_path / "c")) for _ in "ab"]
@@ -105,16 +105,16 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path, mode):
     for which in (folder, folder.parent):
         which.chmod(mode)
         with pytest.raises(sw.InputError, match="writable by others"):
-            private(folder)
+            private_folder(folder)
         which.chmod(0o700)
-    assert private(folder) == folder.resolve()
+    assert private_folder(folder) == folder.resolve()
 
 
 def test_the_cache_is_private_whatever_the_umask(tmp_path):
     """Many systems have 002: the folders above the cache would be open to the user's group."""
     before = os.umask(0o002)
     try:
-        folder = private(tmp_path / "home" / "sagewing" / "xla")
+        folder = private_folder(tmp_path / "home" / "sagewing" / "xla")
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in (folder, *folder.parents[:2])} == {0o700}

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import NAME, source
+from sagewing.codegen.c99 import c_source
+from sagewing.codegen.header import NAME
 from sagewing.models.quadrotor import N_X
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -121,7 +122,7 @@ def sources(tmp_path_factory):
     jaxtyping.config.update("jaxtyping_disable", True)  # it would make the generator much slower
     folders = {}
     for name, (filt, n_u) in filters().items():
-        made = source(filt, n_u, {"trained on": "*/ nothing"})
+        made = c_source(filt, n_u, {"trained on": "*/ nothing"})
         folders[name] = tmp_path_factory.mktemp(name)
         (folders[name] / f"{NAME}.h").write_text(made.header)
         (folders[name] / f"{NAME}.c").write_text(made.code)
@@ -172,6 +173,6 @@ def test_no_step_allocates(sources):
 
 def test_the_same_filter_gives_the_same_bytes(sources):
     for name in ("ekf", "ndr"):
-        again = source(*filters()[name], {"trained on": "*/ nothing"})
+        again = c_source(*filters()[name], {"trained on": "*/ nothing"})
         assert again.code == (sources[name] / f"{NAME}.c").read_text()
         assert again.header == (sources[name] / f"{NAME}.h").read_text()

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
+from sagewing.codegen.fields import Argument
 from sagewing.codegen.graph import Graph
-from sagewing.codegen.program import Input
 from sagewing.codegen.refusal import NotInC
+from sagewing.codegen.simplify import apply
 from sagewing.codegen.trace import RULES
 from sagewing.filters import checks
 from sagewing.runtime.cache import FLAGS
@@ -51,19 +52,19 @@ def as_a_user_runs_it():
 def test_numbers_of_other_types_are_refused_by_name(name):
     filt = ekf(lambda x: (100 * x).astype(name).astype(x.dtype) if name[0] != "c" else abs(x + 0j))
     with pytest.raises(NotInC, match=rf"numbers of type {name}.*test_c_types\.py:\d+"):
-        source(filt, dtype=np.float32)
+        c_source(filt, dtype=np.float32)
 
 
 @pytest.mark.parametrize("name", ["uint64", "float32"])
 def test_numbers_of_other_types_are_refused_in_double_precision(name):
     filt = ekf(lambda x: (100 * x).astype(name).astype(x.dtype))
     with pytest.raises(NotInC, match=rf"numbers of type {name}"), jax.enable_x64(True):
-        source(filt, dtype=np.float64)
+        c_source(filt, dtype=np.float64)
 
 
 def test_rounding_to_fewer_bits_is_refused():
     with pytest.raises(NotInC, match="'reduce_precision' rounds to fewer bits than float32 has"):
-        source(ekf(lambda x: jax.lax.reduce_precision(x, 5, 10)), dtype=np.float32)
+        c_source(ekf(lambda x: jax.lax.reduce_precision(x, 5, 10)), dtype=np.float32)
 
 
 def test_the_bits_of_integers_are_refused():
@@ -71,14 +72,14 @@ def test_the_bits_of_integers_are_refused():
         return x + jnp.bitwise_or.reduce(x.astype(jnp.int32))
 
     with pytest.raises(NotInC, match="not for the bits of integers"):
-        source(ekf(parity), dtype=np.float32)
+        c_source(ekf(parity), dtype=np.float32)
 
 
 @pytest.mark.parametrize("key", [jax.random.key, jax.random.PRNGKey])
 def test_a_model_that_draws_is_refused(key):
     filt = ekf(lambda x: x + 0.01 * jax.random.normal(key(0), x.shape))
     with pytest.raises(NotInC, match="random"):
-        source(filt, dtype=np.float32)
+        c_source(filt, dtype=np.float32)
 
 
 class WithField(sw.Model):
@@ -97,7 +98,7 @@ class WithField(sw.Model):
 def test_a_field_of_another_type_is_refused(kind):
     field = jax.random.key(0) if kind == "key" else jnp.ones(2, kind)
     with pytest.raises(NotInC, match=f"an array of type {kind}"):
-        source(sw.EKF(WithField(field), [1.0] * 2, [1.0] * 2), dtype=np.float32)
+        c_source(sw.EKF(WithField(field), [1.0] * 2, [1.0] * 2), dtype=np.float32)
 
 
 class Listed(sw.Model):
@@ -113,7 +114,7 @@ class Listed(sw.Model):
 
 
 def test_a_model_with_a_list_gives_the_code_of_one_with_an_array():
-    made = source(sw.EKF(Listed([0.5, 0.25]), [1.0] * 2, [1.0] * 2), dtype=np.float32)
+    made = c_source(sw.EKF(Listed([0.5, 0.25]), [1.0] * 2, [1.0] * 2), dtype=np.float32)
     assert "C(0.5)" in made.code
 
 
@@ -123,7 +124,7 @@ def test_whatever_a_rule_did_not_foresee_is_refused(monkeypatch):
 
     monkeypatch.setitem(RULES, "sin", fails)
     with pytest.raises(NotInC, match=r"'sin' is used in a way that has no C code here.*\(KeyError"):
-        source(ekf(jnp.sin), dtype=np.float32)
+        c_source(ekf(jnp.sin), dtype=np.float32)
 
 
 def test_constants_of_other_types_are_those_of_JAX():
@@ -133,7 +134,7 @@ def test_constants_of_other_types_are_those_of_JAX():
         wrapped = jnp.array([250, 3], jnp.uint8) + jnp.uint8(10)  # 4 and 13
         return x * wrapped.astype(x.dtype)
 
-    code = source(ekf(move), dtype=np.float32).code
+    code = c_source(ekf(move), dtype=np.float32).code
     assert "C(4.0)" in code
     assert "C(13.0)" in code
 
@@ -145,8 +146,8 @@ def both(filt, dtype, x0, z, u, folder):
     start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
     n_u = 0 if u is None else u.shape[-1]
     results = [
-        run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, many=many), start, record)
-        for many in (False, True)
+        run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, lanes=lanes), start, record)
+        for lanes in (False, True)
     ]
     return sw.run(filt, x0, 0.1 * np.eye(x0.shape[1]), z, u), *results
 
@@ -187,13 +188,14 @@ def test_a_models_own_zeros_give_in_C_what_they_give_in_JAX(dtype, tmp_path):
 def test_a_product_with_zero_is_left_out_of_a_model_where_it_cannot_be_NaN():
     """Half of dt is finite, as dt is; twice dt may be infinite."""
     graph = Graph(np.float32)
-    graph.exact = True
-    dt = graph.element(graph.vector("input", (), Input("dt", True)), 0)
+    graph.in_model = True
+    dt = Argument("dt", is_number=True, finite=True, not_negative=True)
+    dt = graph.entry(graph.vector("input", (), dt), 0)
     zero, half, two = (graph.constant(np.float32(n)) for n in (0.0, 0.5, 2.0))
-    for part in (dt, graph.apply("mul", half, dt), graph.apply("div", dt, two)):
-        assert graph.apply("mul", zero, part) is zero
-    for other in (graph.apply("mul", two, dt), graph.apply("div", dt, half)):
-        assert graph.apply("mul", zero, other) is not zero
+    for part in (dt, apply(graph, "mul", half, dt), apply(graph, "div", dt, two)):
+        assert apply(graph, "mul", zero, part) is zero
+    for other in (apply(graph, "mul", two, dt), apply(graph, "div", dt, half)):
+        assert apply(graph, "mul", zero, other) is not zero
 
 
 def test_whole_numbers_of_64_bits_are_those_of_JAX(tmp_path):
@@ -218,4 +220,4 @@ def test_filters_of_this_package_need_no_integers_of_64_bits():
         (sw.NDRSageHusa(sw.models.Lorenz(), [0.01] * 3, [1.0, 2.0], policy), 0),
     )
     for filt, n_u in filters:
-        assert "int64_t" not in source(filt, n_u).code
+        assert "int64_t" not in c_source(filt, n_u).code

@@ -11,7 +11,7 @@ import sagewing as sw
 from sagewing.filters import checks
 from sagewing.models.quadrotor import GRAVITY, N_X
 from sagewing.runtime.cache import FLAGS
-from sagewing.runtime.compiled import CompiledFilter, Record
+from sagewing.runtime.compiled import CompiledFilter, CompiledRecord
 from sagewing.runtime.run import run_compiled
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -213,12 +213,12 @@ def folder(tmp_path_factory):
 
 
 @cache
-def in_c(system, name, dtype, folder, flags=QUICK, many=False):
+def in_c(system, name, dtype, folder, flags=QUICK, lanes=False):
     """A filter in C; several tests share it."""
     _, u = record(system)
     n_u = 0 if u is None else u.shape[1]
     with jax.enable_x64(dtype == np.float64):
-        return CompiledFilter(build(system, name), n_u, dtype, folder, flags, many=many)
+        return CompiledFilter(build(system, name), n_u, dtype, folder, flags, lanes=lanes)
 
 
 def both(system, name, dtype, folder, steps):
@@ -231,7 +231,7 @@ def both(system, name, dtype, folder, steps):
         filt = build(system, name)
         expected = sw.run(filt, x0, P0, z, u)
         compiled = in_c(system, name, dtype, folder)
-        made = Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0)))
+        made = CompiledRecord(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0)))
         said = []
         for k in range(len(z)):
             made.step(z[k].astype(dtype), None if u is None else u[k], 0.01)
@@ -291,8 +291,8 @@ def test_many_records_at_once_are_one_by_one(system, name, dtype, folder):
         given = checks.record(filt.n_z, z, None if u is None else u[:steps], 0.01, None)
         start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
         single, many = (
-            run_compiled(in_c(system, name, dtype, folder, many=m), start, given)
-            for m in (False, True)
+            run_compiled(in_c(system, name, dtype, folder, lanes=lanes), start, given)
+            for lanes in (False, True)
         )
     close = dict(rtol=1e-9, atol=1e-9) if dtype == np.float64 else dict(rtol=1e-4, atol=1e-4)
     for a, b in zip(jax.tree.leaves(single), jax.tree.leaves(many), strict=True):
@@ -305,7 +305,9 @@ def test_predict_only_is_a_step_without_measurement(folder):
     x0, P0 = np.eye(N_X)[6], 0.1 * np.eye(N_X)
     compiled = in_c("quadrotor", "gated", np.float32, folder)
     ffi = compiled.ffi
-    made, other = (Record(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2))
+    made, other = (
+        CompiledRecord(compiled, filt.init(jnp.asarray(x0), jnp.asarray(P0))) for _ in range(2)
+    )
     for k in range(30):
         made.step(np.full(6, np.nan), u[k], 0.01)
         other._u[...] = u[k]
@@ -321,7 +323,8 @@ def test_optimised_code_gives_the_same_numbers(folder):
     x0 = np.asarray(SYSTEMS["radar"][1])
     start = filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(5)))
     plain, fast = (
-        Record(in_c("radar", "ndr", np.float32, folder, flags), start) for flags in (QUICK, FLAGS)
+        CompiledRecord(in_c("radar", "ndr", np.float32, folder, flags), start)
+        for flags in (QUICK, FLAGS)
     )
     for row in z[:60]:
         np.testing.assert_allclose(
@@ -334,7 +337,7 @@ def test_P_is_symmetric_to_the_last_bit(system, name, folder):
     filt = build(system, name)
     z, u = record(system)
     x0 = np.asarray(SYSTEMS[system][1])
-    made = Record(
+    made = CompiledRecord(
         in_c(system, name, np.float32, folder, FLAGS),
         filt.init(jnp.asarray(x0), jnp.asarray(0.1 * np.eye(len(x0)))),
     )

@@ -12,7 +12,7 @@ from sagewing import catalogue
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
 from sagewing.cli.output import NewOutput
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.codegen.notice import comment
 from sagewing.codegen.package import FILES
 from sagewing.problems.named import problem_named
@@ -229,7 +229,7 @@ def test_latencies_of_every_backend(tmp_path, capsys):
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M")
 def test_a_small_filter_fits_a_small_computer():
     lorenz = problem_named("lorenz", {})
-    fit = on_cortex_m7(source(sw.EKF(lorenz.model, lorenz.q, lorenz.r), dtype=np.float32))
+    fit = on_cortex_m7(c_source(sw.EKF(lorenz.model, lorenz.q, lorenz.r), dtype=np.float32))
     assert fit is not None
     assert 1000 < fit.flash < 50_000
     assert 100 < fit.ram < 10_000

@@ -21,7 +21,7 @@ from sagewing.runtime import cache as cache_module
 from sagewing.runtime import compiled as compiled_module
 from sagewing.runtime import compiling as compiling_module
 from sagewing.runtime import online as online_module
-from sagewing.runtime.xla_cache import Programs
+from sagewing.runtime.xla_cache import XlaCache
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +29,15 @@ def cache(tmp_path, monkeypatch):
     """A cache of the test's own, and programs that are not shared with other tests."""
     jaxtyping.config.update("jaxtyping_disable", True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for cached in (compiled_module._shared, online_module._notice, cache_module._target):
+    for cached in (
+        compiled_module._cached,
+        online_module._warn_once,
+        cache_module._compiler_and_target,
+    ):
         cached.cache_clear()
     yield tmp_path / "sagewing"
-    compiled_module._shared.cache_clear()
-    cache_module._target.cache_clear()
+    compiled_module._cached.cache_clear()
+    cache_module._compiler_and_target.cache_clear()
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
@@ -51,7 +55,7 @@ def online(backend="auto", model=None):
 
 
 def as_in_another_process():
-    compiled_module._shared.cache_clear()
+    compiled_module._cached.cache_clear()
 
 
 def falls_back(words, model=None):
@@ -89,7 +93,7 @@ def compiler(folder: Path, script: str) -> str:
     ids=["nothing", "empty", "garbage", "fails", "hangs", "dies"],
 )
 def test_a_compiler_that_does_not_do_its_work(tmp_path, monkeypatch, script, words):
-    monkeypatch.setattr(compiling_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(compiling_module, "TIME_LIMIT", 0.5)
     made = compiler(tmp_path, script)
     monkeypatch.setattr(cache_module, "_compiler", lambda: made)
     falls_back(words)
@@ -185,7 +189,7 @@ def test_a_damaged_library_is_built_again_and_not_loaded(cache, damage):
 
 
 def test_the_programs_of_JAX_are_kept_with_digests(tmp_path):
-    programs, key = Programs(tmp_path), "jit_f-0"
+    programs, key = XlaCache(tmp_path), "jit_f-0"
     assert programs.get(key) is None
     programs.put(key, b"program")
     assert programs.get(key) == b"program"
@@ -203,8 +207,8 @@ def test_the_programs_of_JAX_are_kept_with_digests(tmp_path):
 JITTED = """
 import json, sys, warnings
 import jax, jax.numpy as jnp
-from sagewing.runtime.xla_cache import remember_compilations
-remember_compilations()
+from sagewing.runtime.xla_cache import enable_compilation_cache
+enable_compilation_cache()
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 events = []
 jax.monitoring.register_event_listener(lambda name, **_: events.append(name))

@@ -11,7 +11,8 @@ import pytest
 from fuzzed import cases, fuzzed
 
 import sagewing as sw
-from sagewing.codegen.c99 import NAME, Source, source
+from sagewing.codegen.c99 import CSource, c_source
+from sagewing.codegen.header import NAME
 from sagewing.filters import AdaptiveFilter
 
 FULL = "FUZZ_EXAMPLES" in os.environ
@@ -51,7 +52,7 @@ def limits_of(filt):
 @pytest.mark.parametrize("name", CASES)
 def test_in_C_with_sanitizers(name, dtype, tmp_path, as_a_user_runs_it):
     filt, given = CASES[name]()
-    made = source(filt, dtype=dtype)
+    made = c_source(filt, dtype=dtype)
     (tmp_path / f"{NAME}.h").write_text(made.header)
     (tmp_path / f"{NAME}.c").write_text(made.code)
     (tmp_path / "limits.h").write_text(in_c(made, limits_of(filt)))
@@ -66,7 +67,7 @@ def test_in_C_with_sanitizers(name, dtype, tmp_path, as_a_user_runs_it):
     print(name, dtype.__name__, run(tmp_path, "./fuzzed", str(STEPS_IN_C), "in"))
 
 
-def in_c(made: Source, bounds) -> str:
+def in_c(made: CSource, bounds) -> str:
     """The limits as C arrays, and a function that looks at every real number of the state."""
     lines = [
         f"static const double {name}_{side}[] = {{{', '.join(map(repr, map(float, values)))}}};"

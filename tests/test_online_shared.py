@@ -157,7 +157,8 @@ def test_a_forked_process_is_refused_and_does_not_hang():
 
 
 def test_programs_of_record_lengths_that_are_no_longer_used_are_forgotten(monkeypatch):
-    monkeypatch.setattr("sagewing.filters.run.SIZES", 1)
+    # By its name the module is hidden behind the function `run`
+    monkeypatch.setattr(sys.modules["sagewing.filters.run"], "SIZES", 1)
     _programs.cache_clear()
     filt = sw.EKF(Counter(), [1.0], [1.0])
     kept = []

@@ -11,7 +11,7 @@ from sagewing import catalogue
 from sagewing.catalogue import UNIVERSAL
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.errors import InputError
 from sagewing.policy import Noise
 from sagewing.problems.named import QUADROTOR, problem_named
@@ -93,7 +93,7 @@ def _case(name: str, model: str, problem: Problem, seed: int) -> tuple[TimedFilt
     own = LEARNED.get(name)
     learned = None if own is None else learned_part(own.get(model, own["lorenz"]))[0]
     filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
-    made = source(filt, problem.n_u, dtype=np.float32)
+    made = c_source(filt, problem.n_u, dtype=np.float32)
     fit = on_cortex_m7(made)
     z, u = draw_record(problem, RECORD, seed)
     case = TimedFilter(filt, problem.x0, problem.P0, z, u)

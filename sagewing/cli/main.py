@@ -25,10 +25,10 @@ def main(args: list[str] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _ended_at_once():
         from sagewing.cli import console
-        from sagewing.runtime.xla_cache import remember_compilations
+        from sagewing.runtime.xla_cache import enable_compilation_cache
 
         command = _parsed(entry, name, [word for word in rest if word != QUIET])
-        remember_compilations()
+        enable_compilation_cache()
     try:
         with console.silenced(QUIET in rest):
             command()

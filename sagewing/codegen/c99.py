@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sagewing.codegen.commit import Store, commit, told
-from sagewing.codegen.emit import Cost, Writer
-from sagewing.codegen.header import NAME, header, place
+from sagewing.codegen.header import NAME, header
 from sagewing.codegen.helpers import prelude
+from sagewing.codegen.memory import Statement, lines, shared
 from sagewing.codegen.notice import notice
-from sagewing.codegen.precision import alone, joined
+from sagewing.codegen.precision import for_both, for_one
 from sagewing.codegen.program import Function, Program, program
-from sagewing.codegen.storage import shared
+from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
+from sagewing.codegen.writer import Cost, Writer
+from sagewing.filters.protocols import Filter
 
-FUNCTIONS = ("init", "recover", "step", "predict_only")
 SIGNATURES = {
     "init": "void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0)",
     "recover": (
@@ -39,25 +39,27 @@ ARRIVED = """\
 """
 
 
-class Source(NamedTuple):
+class CSource(NamedTuple):
     """The texts of `sagewing_filter.h` and `sagewing_filter.c`, and what a step costs at most."""
 
     header: str
     code: str
     program: Program
     operations: int
-    calling: str = "records"  # what Python calls it through
+    calling: str = "records"  # the file of `runtime/calling/` through which Python calls it
 
 
 class _Body(NamedTuple):
+    """The lines of a function, what they cost, and the helpers that they call."""
+
     text: str
     cost: Cost
     used: set[str]
 
 
-def source(
-    filt: Any, n_u: int = 0, provenance: dict[str, Any] | None = None, dtype: Any = None
-) -> Source:
+def c_source(
+    filt: Filter, n_u: int = 0, provenance: dict[str, Any] | None = None, dtype: Any = None
+) -> CSource:
     """The C of a filter with inputs of this size: of one precision, or of both by -DSW_DOUBLE.
 
     The same filter gives the same bytes. `provenance` says where its learned part comes from.
@@ -65,27 +67,26 @@ def source(
     dtypes = (np.float32, np.float64) if dtype is None else (dtype,)
     programs = [program(filt, n_u, kind) for kind in dtypes]
     tables = [Tables(np.dtype(kind)) for kind in dtypes]
-    functions = [name for name in FUNCTIONS if getattr(programs[0], name) is not None]
     bodies = {
         name: [_body(name, p, t) for p, t in zip(programs, tables, strict=True)]
-        for name in functions
+        for name in programs[0].functions()
     }
-    used = set().union(*(body.used for pair in bodies.values() for body in pair))
+    used = [set().union(*(pair[i].used for pair in bodies.values())) for i in range(len(dtypes))]
     made, numbers = programs[-1], tables[-1]
     code = "".join(
         [
             f'#include "{NAME}.h"\n\n',
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
-            prelude(used),
+            prelude(used[0], used[-1]),
             _in_precisions([table.text() for table in tables]),
-            *(_function(name, [body.text for body in bodies[name]]) for name in functions),
+            *(_function(name, [body.text for body in pair]) for name, pair in bodies.items()),
         ]
     )
-    costs = {name: bodies[name][-1].cost for name in functions}
+    costs = {name: pair[-1].cost for name, pair in bodies.items()}
     size = sum(array.size for array in numbers.arrays.values())
     top = notice(filt, provenance)
     head = top + header(made, filt, costs, size, dtype)
-    return Source(head, top + code, made, costs["step"].operations)
+    return CSource(head, top + code, made, costs["step"].operations)
 
 
 def _function(name: str, texts: Sequence[str]) -> str:
@@ -93,84 +94,76 @@ def _function(name: str, texts: Sequence[str]) -> str:
 
 
 def _in_precisions(texts: Sequence[str]) -> str:
-    return alone(texts[0]) if len(texts) == 1 else joined(*texts)
+    return for_one(texts[0]) if len(texts) == 1 else for_both(*texts)
 
 
 def _body(name: str, made: Program, tables: Tables) -> _Body:
-    """The inside of a function: what it checks, what it computes, what it keeps."""
-    function: Function = getattr(made, name)
+    """The inside of a function: what it checks, what it computes, what it stores."""
+    function = made.functions()[name]
     writer = Writer(function.graph, function.outputs(), tables)
     if name == "init":
-        stores = []
-        for field, value in zip(made.state, function.state, strict=True):
-            stores += writer.stores(place("state->", field), list(value.ravel()))
-        lines = [*writer.lines, *("    " + line for line in stores)]
-        return _Body(_text(lines), writer.cost, writer.used)
+        end = [
+            store
+            for field in made.state
+            for store in writer.stores(
+                f"state->{field.name}", bool(field.shape), list(function.state[field.name].ravel())
+            )
+        ]
+        return _Body(_text(lines([*writer.statements, *end])), writer.cost, writer.used)
     if name == "recover":
-        last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
-        lines = ["    const sw_state *const s = state;", "    (void)arrived;"]
-        lines += [*writer.lines, *("    " + _stored(store) for store in last.stores)]
-        return _Body(_text(lines), writer.cost, writer.used)
+        stores = state_update(writer, made.state, function.state).stores
+        head = ["    const sw_state *const s = state;", "    (void)arrived;"]
+        body = lines([*writer.statements, *map(_stored, stores)])
+        return _Body(_text([*head, *body]), writer.cost, writer.used)
     head = [
         "    const sw_state *const s = state;",
         "    (void)u;",
         "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
     ]
     arrived = ARRIVED if name == "step" else ""
-    tail = _tail(made, function, writer)  # may add lines to those of the writer
-    lines, saved = shared([*writer.lines, *tail])
+    end = _end(made, function, writer)  # may add statements to those of the writer
+    body, saved = shared([*writer.statements, *end])
     cost = writer.cost._replace(numbers=writer.numbers - saved)
-    return _Body(_text(head) + arrived + _text(lines), cost, writer.used)
+    return _Body(_text(head) + arrived + _text(body), cost, writer.used)
 
 
-def _tail(made: Program, function: Function, writer: Writer) -> list[str]:
-    """Keep the new state if it is one, and say the estimate to who wants it."""
-    said = told(made, function, writer)
-    last = commit(writer, made.state, [list(value.ravel()) for value in function.state])
-    recovering = _recovering(function, writer)
-    # What is written here may stand on the old state, which the commit replaces.
+def _end(made: Program, step: Function, writer: Writer) -> list[Statement]:
+    """Keep the new state if it is finite, and write the estimate if the caller wants it."""
+    estimate, update, recover = step_end(made, step, writer)
+    test = update.test
+    kept = "1" if test is None else test.text
+    call = []
+    if recover is not None:
+        opening = [f"if ({recover.due} || !kept) {{"]
+        call = recover_call(recover, "int", opening, "state", "&&")
     return [
-        f"    const int ok = {said.ok};",
-        "    if (estimate) {",
-        *("        " + line for line in said.stores),
-        "    }",
-        f"    const int kept = {last.test or '1'};",
-        "    if (kept) {",
-        *("        " + _stored(store) for store in last.stores),
-        "    }",
-        "    if (estimate) {",
+        Statement(1, f"const int ok = {estimate.ok.text};", estimate.ok.arrays),
+        Statement(1, "if (estimate) {"),
+        *(store.indented() for store in estimate.stores),
+        Statement(1, "}"),
+        Statement(1, f"const int kept = {kept};", frozenset() if test is None else test.arrays),
+        Statement(1, "if (kept) {"),
+        *(_stored(store).indented() for store in update.stores),
+        Statement(1, "}"),
+        Statement(1, "if (estimate) {"),
         *(
-            f"        memcpy(&estimate->{name}, &state->{same}, sizeof estimate->{name});"
-            for name, same in said.of_state.items()
+            Statement(2, f"memcpy(&estimate->{name}, &state->{same}, sizeof estimate->{name});")
+            for name, same in estimate.in_state.items()
         ),
-        "        estimate->ok = ok && kept;",
-        "    }",
-        *recovering,
-        "    return ok && kept;",
+        Statement(2, "estimate->ok = ok && kept;"),
+        Statement(1, "}"),
+        *call,
+        Statement(1, "return ok && kept;"),
     ]
 
 
-def _recovering(function: Function, writer: Writer) -> list[str]:
-    """The call of `recover`; a state that was not kept has failed."""
-    if not function.recovery:
-        return []
-    due, arrived, kept, finite = (
-        [writer.named(node) for node in value.ravel()] for value in function.recovery
-    )
-    return [
-        f"    if ({due[0]} || !kept) {{",
-        f"        const int measured_now[] = {{{', '.join(arrived)}}};",
-        f"        const int kept_now[] = {{{', '.join(kept)}}};",
-        f"        recover(state, measured_now, kept_now, kept && {finite[0]});",
-        "    }",
-    ]
+def _stored(store: StateStore) -> Statement:
+    target, value = store.target, store.value
+    text = f"{target} = {value.text};"
+    if store.size is not None:
+        text = f"memcpy({target}, {value.text}, sizeof {target});"
+    return Statement(1, text, value.arrays)
 
 
-def _stored(store: Store) -> str:
-    if store.size is None:
-        return f"{store.target} = {store.value};"
-    return f"memcpy({store.target}, {store.value}, sizeof {store.target});"
-
-
-def _text(lines: list[str]) -> str:
-    return "".join(line + "\n" for line in lines)
+def _text(body: Sequence[str]) -> str:
+    return "".join(line + "\n" for line in body)

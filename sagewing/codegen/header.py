@@ -1,50 +1,54 @@
-"""The header of a generated filter: what an integrator needs to know to call it."""
+"""The header of a generated filter: its structs and functions, and what it costs."""
 
 import inspect
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sagewing.codegen.emit import C_TYPE, Cost
+from sagewing.codegen.fields import Field
+from sagewing.codegen.notation import C_TYPE
 from sagewing.codegen.notice import comment
-from sagewing.codegen.program import Field, Program
+from sagewing.codegen.operations import Kind
+from sagewing.codegen.program import Program
+from sagewing.codegen.writer import Cost
+from sagewing.filters.protocols import Filter
 
 NAME = "sagewing_filter"
-CALLING = (
-    Path(__file__).parents[1] / "runtime" / "calling"
-)  # what Python calls, and what that needs
+# The C that is compiled with a filter for Python to call it
+CALLING = Path(__file__).parents[1] / "runtime" / "calling"
 MEANING = {
     "x": "the state",
     "P": "its covariance, row by row",
     "q": "the variances of the process noise",
     "r": "the variances of the measurement noise",
-    "mode": "the kind of measurement that r is of",
+    "mode": "the kind of measurement that r belongs to",
     "d": "how fast q and r, in this order, were adapted: 0 not at all, 1 at once",
     "nis": "the normalised innovation squared",
     "loglik": "the log-likelihood of the measurement",
-    "ok": "0 where something overflowed or was not plausible, and the step did without",
+    "ok": "0 where the arithmetic overflowed or a measurement was not plausible and was left out",
     "restarts": "how often the filter has gone back to an earlier state",
 }
 PROTOTYPES = """\
 /* Start from x0 [SW_NX] and its covariance P0 [SW_NX * SW_NX]. */
 void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0);
 
-/* Go dt seconds on and correct by what was measured [SW_NZ] under the inputs u [SW_NU].
+/* Predict dt seconds ahead with the inputs u [SW_NU], and correct with measured [SW_NZ].
  * A channel that is NaN or infinite did not arrive; without inputs u may be NULL.
- * The estimate may be NULL. Returns its `ok`, or SW_REFUSED for a negative or infinite dt,
- * or one that is not a number: then nothing has changed. */
+ * The estimate may be NULL. Returns its `ok`, or SW_REFUSED if dt is negative, infinite or NaN:
+ * then nothing has changed. */
 int sw_step(sw_state *state, const sw_real *measured, const sw_real *u, sw_real dt,
             sw_estimate *estimate);
 
-/* The same where nothing was measured. */
+/* The same without a measurement. */
 int sw_predict_only(sw_state *state, const sw_real *u, sw_real dt, sw_estimate *estimate);
 """
 
 
-def header(made: Program, filt: Any, costs: dict[str, Cost], table: int, dtype: Any) -> str:
+def header(made: Program, filt: Filter, costs: dict[str, Cost], table: int, dtype: Any) -> str:
     """The text of the header; with a `dtype` the code is of that precision only."""
     precision = {
         None: [
@@ -94,14 +98,14 @@ def declarations(made: Program, dtype: np.dtype) -> str:
     return sizes + types + PROTOTYPES + (CALLING / "records.h").read_text()
 
 
-def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:
-    """What the filter is, what its numbers mean as far as the model says, and what it costs."""
+def _about(made: Program, filt: Filter, costs: dict[str, Cost], table: int) -> str:
+    """What the filter is, what the model's documentation says, and what a step costs."""
     state = sum(field.size for field in made.state)
     lines = [
         f"{type(filt).__name__} for the model {type(filt.model).__name__}: {made.n_x} states, "
         f"{made.n_z} measured channels, {made.n_u} inputs.",
         "",
-        *_said(filt.model),
+        *_documentation(filt.model),
         "Cost, for sw_real of 4 bytes (double: 8):",
     ]
     for name in ("step", "predict_only"):
@@ -120,18 +124,15 @@ def _about(made: Program, filt: Any, costs: dict[str, Cost], table: int) -> str:
     return "\n".join(lines)
 
 
-def _said(model: Any) -> list[str]:
-    """What the model's text, and those of the models inside it, say of states and channels."""
+def _documentation(model: Any) -> list[str]:
+    """The docstrings of a model and of the models inside it, which name states and channels."""
     lines: list[str] = []
     for one in (model, *getattr(model, "models", ())):
-        module = sys.modules.get(type(one).__module__)  # a user's own need not be registered
+        module = sys.modules.get(type(one).__module__)  # a model loaded from a file has none
         texts = (getattr(module, "__doc__", None), inspect.getdoc(type(one)))
         for title, text in zip((type(one).__module__, type(one).__name__), texts, strict=True):
-            said = (
-                [f"{title}:", *textwrap.indent(text.strip(), "  ").splitlines(), ""] if text else []
-            )
-            if said and said[0] not in lines:
-                lines += said
+            if text and f"{title}:" not in lines:
+                lines += [f"{title}:", *textwrap.indent(text.strip(), "  ").splitlines(), ""]
     return lines
 
 
@@ -143,12 +144,12 @@ def _structs(made: Program, *, comments: bool) -> str:
     return structs
 
 
-def place(target: str, field: Field, *, sizes: bool = False) -> str:
-    """A field of a struct; brackets say that it is an array, and perhaps of what size."""
-    return f"{target}{field.name}" + (f"[{field.size if sizes else ''}]" if field.shape else "")
+def member(types: Mapping[Kind, str], field: Field) -> str:
+    """The declaration of a struct's member."""
+    return f"{types[field.kind]} {field.name}" + (f"[{field.size}]" if field.shape else "")
 
 
 def _member(field: Field, comments: bool) -> str:
     meaning = MEANING.get(field.name)
     comment = f" /* {meaning} */" if comments and meaning else ""
-    return f"    {C_TYPE[field.kind]} {place('', field, sizes=True)};{comment}\n"
+    return f"    {member(C_TYPE, field)};{comment}\n"

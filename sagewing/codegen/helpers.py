@@ -1,22 +1,22 @@
-"""The small C functions that generated code calls, each written only where it is used."""
+"""The small C functions that generated code may call; only those that it calls are written."""
 
 from sagewing.codegen.operations import LIBM
 
-# libm's functions under one name for both precisions.
+# Functions of libm that have one name for both precisions.
 MACROS = [
     name for name in (*LIBM, "fabs", "rint", "round", "atan2", "pow", "fmod") if name != "tanh"
 ]
 
 FUNCTIONS = {
     "sw_max": """
-/* The larger one, 0 above -0, or the one that is not a number. */
+/* The maximum, with 0 above -0; NaN if a number is NaN. */
 static inline sw_real sw_max(sw_real a, sw_real b)
 {
     return a > b || a != a || (a == b && signbit(b)) ? a : b;
 }
 """,
     "sw_min": """
-/* The smaller one, -0 below 0, or the one that is not a number. */
+/* The minimum, with -0 below 0; NaN if a number is NaN. */
 static inline sw_real sw_min(sw_real a, sw_real b)
 {
     return a < b || a != a || (a == b && signbit(a)) ? a : b;
@@ -34,7 +34,7 @@ static int sw_all_finite(const sw_real *a, int n)
 }
 """,
     "sw_to_int": """
-/* Truncated; zero for what is not a number, the nearest int for what is too large. */
+/* Truncated; 0 for NaN, the nearest int for numbers out of range. */
 static inline int sw_to_int(sw_real a)
 {
     if (!(a > C(-2147483648.0))) return a != a ? 0 : -2147483647 - 1;
@@ -42,14 +42,14 @@ static inline int sw_to_int(sw_real a)
 }
 """,
     "sw_quotient": """
-/* Towards zero; -1 where b is zero. */
+/* Rounded towards zero; -1 where b is zero. */
 static inline int sw_quotient(int a, int b)
 {
     return b == 0 ? -1 : b == -1 ? (int)(0U - (unsigned)a) : a / b;
 }
 """,
     "sw_remainder": """
-/* What the quotient leaves. */
+/* The remainder of that quotient. */
 static inline int sw_remainder(int a, int b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 """,
     "sw_to_long": """
@@ -61,14 +61,14 @@ static inline int64_t sw_to_long(sw_real a)
 }
 """,
     "sw_quotient_of_longs": """
-/* Towards zero; -1 where b is zero. */
+/* Rounded towards zero; -1 where b is zero. */
 static inline int64_t sw_quotient_of_longs(int64_t a, int64_t b)
 {
     return b == 0 ? -1 : b == -1 ? (int64_t)(UINT64_C(0) - (uint64_t)a) : a / b;
 }
 """,
     "sw_remainder_of_longs": """
-/* What that quotient leaves. */
+/* The remainder of that quotient. */
 static inline int64_t sw_remainder_of_longs(int64_t a, int64_t b)
 {
     return b == 0 ? a : b == -1 ? 0 : a % b;
@@ -92,7 +92,7 @@ static void sw_matvec(const sw_real *restrict w, const sw_real *restrict x,
 }
 """,
     "sw_matvec8": """
-/* The same for eight rows, in registers, which compilers see only where it stands alone. */
+/* The same for eight rows, whose sums stay in registers if the function is not inlined. */
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((noinline, noclone))
 #endif
@@ -129,7 +129,7 @@ static inline float sw_log_each(float a)
                          - 1.2420140846e-1F) * t + 1.4249322787e-1F) * t - 1.6668057665e-1F) * t
                       + 2.0000714765e-1F) * t - 2.4999993993e-1F) * t + 3.3333331174e-1F;
     const float whole = (p * t * t2 + m * -2.12194440e-4F) - 0.5F * t2 + t + m * 0.693359375F;
-    /* Where it is no positive number: what is infinite stays so, log 0 = -infinity, the rest NaN */
+    /* Not a positive number: log(infinity) = infinity, log(0) = -infinity, all others NaN */
     const float odd = a == 0 ? -SW_INF : a > 0 ? a : SW_NAN;
     return a > 0 && a < SW_INF ? whole : odd;
 }
@@ -198,9 +198,10 @@ static inline float sw_tanh(float a)
 }
 
 
-def prelude(used: set[str]) -> str:
-    """What stands before the functions of a program that uses these names."""
-    macros = sorted(name for name in MACROS if f"sw_{name}" in used)
+def prelude(single: set[str], double: set[str] | None = None) -> str:
+    """The macros and functions that code calls: both precisions the same, or each its own."""
+    double = single if double is None else double
+    macros = sorted(name for name in MACROS if f"sw_{name}" in single | double)
     lines = [
         "#ifdef SW_DOUBLE",
         "#define C(x) x",
@@ -215,4 +216,10 @@ def prelude(used: set[str]) -> str:
         "#define SW_NAN ((sw_real)NAN)",
         "",
     ]
-    return "\n".join(lines) + "".join(text for name, text in FUNCTIONS.items() if name in used)
+    text = "\n".join(lines)
+    for name, function in FUNCTIONS.items():
+        if name in single and name in double:
+            text += function
+        elif name in single | double:
+            text += f"\n#if{'n' if name in single else ''}def SW_DOUBLE{function}#endif\n"
+    return text

@@ -1,4 +1,4 @@
-"""Where the entries of arrays lie, and the C of loops over them."""
+"""Indices of arrays that are stored row by row, and the C of loops over them."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from sagewing.codegen.graph import Node
 NAMES = ("k", "i")  # of rows, and of the entries in one
 
 
-def side_by_side(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """How far the entries of an array are apart along each axis, where they lie row by row."""
+def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of an array that is stored row by row, in entries."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 

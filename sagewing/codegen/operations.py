@@ -6,26 +6,31 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-# A number is real, whole (of 32 bits, or "long": of 64) or a flag.
+# A number is real, an integer of 32 bits ("int") or of 64 ("long"), or a flag.
 Kind = Literal["real", "int", "long", "bool"]
-# The bits of whole numbers, and the types of JAX that are of a kind.
+# The bits of the integers, and the types of JAX that are of a kind.
 BITS = {"int": 32, "long": 64}
 TYPES: dict[Kind, Any] = {"int": np.int32, "long": np.int64, "bool": np.bool_}
 
 
 class Operation(NamedTuple):
-    """The C text with a place for each operand, the same by numpy, and the kind of the result.
+    """The C text, with a place for each operand, and `fold`, the same on constants.
 
-    Without a `kind` the result is of the kind of the last operand.
+    Without a `kind` the result is of the kind of the last operand. `helper` is the C function that
+    the text calls, if it is one of `helpers.py`.
     """
 
     text: str
     fold: Callable[..., Any]
     kind: Kind | None = None
+    helper: str | None = None
 
 
-def _function(name: str, fold: Callable[..., Any]) -> Operation:
-    return Operation(f"sw_{name}({{0}})", fold, "real")
+def _call(
+    name: str, fold: Callable[..., Any], kind: Kind | None = "real", operands: int = 1
+) -> Operation:
+    places = ", ".join(f"{{{i}}}" for i in range(operands))
+    return Operation(f"sw_{name}({places})", fold, kind, f"sw_{name}")
 
 
 def _logistic(x: Any) -> Any:
@@ -40,8 +45,8 @@ def _power(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
-def whole(value: int, kind: Kind) -> int:
-    """What is left of a whole number in its bits: an overflow wraps around."""
+def wrapped(value: int, kind: Kind) -> int:
+    """An integer in the bits of its kind: an overflow wraps around."""
     half = 1 << (BITS[kind] - 1)
     return (value + half) % (2 * half) - half
 
@@ -52,16 +57,17 @@ def _rounded_away(x: Any) -> Any:
 
 
 def _larger(a: Any, b: Any) -> Any:
-    """With +0 above -0."""
+    """The maximum, where +0 is above -0."""
     return a if a > b or a != a or (a == b and not np.signbit(a)) else b
 
 
 def _smaller(a: Any, b: Any) -> Any:
+    """The minimum, where -0 is below +0."""
     return a if a < b or a != a or (a == b and np.signbit(a)) else b
 
 
 def _quotient(a: int, b: int) -> int:
-    """Towards zero, and as XLA has it where b is zero."""
+    """Rounded towards zero; -1 where b is zero, as in XLA."""
     return -1 if b == 0 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -69,7 +75,7 @@ def _remainder(a: int, b: int) -> int:
     return a if b == 0 else a - b * _quotient(a, b)
 
 
-# What libm has under its own name, and numpy's name for it.
+# Functions of libm, and numpy's names for them.
 LIBM = {
     "sqrt": np.sqrt,
     "cbrt": np.cbrt,
@@ -96,22 +102,22 @@ LIBM = {
 }
 
 OPERATIONS: dict[str, Operation] = {
-    **{name: _function(name, fold) for name, fold in LIBM.items()},
-    "abs": Operation("sw_fabs({0})", np.abs, "real"),
-    "logistic": _function("logistic", _logistic),
-    "round": Operation("sw_rint({0})", np.rint, "real"),  # half to even
-    "round_away": Operation("sw_round({0})", _rounded_away, "real"),
-    "sign": Operation("sw_sign({0})", np.sign, "real"),
-    "atan2": Operation("sw_atan2({0}, {1})", np.arctan2, "real"),
-    "pow": Operation("sw_pow({0}, {1})", _power, "real"),
-    "rem": Operation("sw_fmod({0}, {1})", np.fmod, "real"),
+    **{name: _call(name, fold) for name, fold in LIBM.items()},
+    "abs": _call("fabs", np.abs),
+    "logistic": _call("logistic", _logistic),
+    "round": _call("rint", np.rint),  # half to even
+    "round_away": _call("round", _rounded_away),
+    "sign": _call("sign", np.sign),
+    "atan2": _call("atan2", np.arctan2, "real", 2),
+    "pow": _call("pow", _power, "real", 2),
+    "rem": _call("fmod", np.fmod, "real", 2),
     "add": Operation("{0} + {1}", np.add),
     "sub": Operation("{0} - {1}", np.subtract),
     "mul": Operation("{0} * {1}", np.multiply),
     "div": Operation("{0} / {1}", np.divide, "real"),
     "neg": Operation("-{0}", np.negative),
-    "max": Operation("sw_max({0}, {1})", _larger),
-    "min": Operation("sw_min({0}, {1})", _smaller),
+    "max": _call("max", _larger, None, 2),
+    "min": _call("min", _smaller, None, 2),
     "eq": Operation("{0} == {1}", np.equal, "bool"),
     "ne": Operation("{0} != {1}", np.not_equal, "bool"),
     "lt": Operation("{0} < {1}", np.less, "bool"),
@@ -124,11 +130,11 @@ OPERATIONS: dict[str, Operation] = {
     "is_finite": Operation("(isfinite({0}) != 0)", np.isfinite, "bool"),
     "select": Operation("{0} ? {1} : {2}", lambda c, a, b: a if c else b),
     "to_real": Operation("(sw_real){0}", lambda x: x, "real"),
-    "quotient": Operation("sw_quotient({0}, {1})", _quotient),
-    "remainder": Operation("sw_remainder({0}, {1})", _remainder),
-    "quotient_of_longs": Operation("sw_quotient_of_longs({0}, {1})", _quotient),
-    "remainder_of_longs": Operation("sw_remainder_of_longs({0}, {1})", _remainder),
-    "to_int": Operation("sw_to_int({0})", lambda x: x, "int"),
-    "to_long": Operation("sw_to_long({0})", lambda x: x, "long"),
+    "quotient": _call("quotient", _quotient, None, 2),
+    "remainder": _call("remainder", _remainder, None, 2),
+    "quotient_of_longs": _call("quotient_of_longs", _quotient, None, 2),
+    "remainder_of_longs": _call("remainder_of_longs", _remainder, None, 2),
+    "to_int": _call("to_int", lambda x: x, "int"),
+    "to_long": _call("to_long", lambda x: x, "long"),
 }
 COMMUTATIVE = {"add", "mul", "max", "min", "eq", "ne", "and", "or"}

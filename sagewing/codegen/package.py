@@ -1,4 +1,4 @@
-"""A folder for the integrator: the filter's C, a vector to check it with, a replay program."""
+"""The folder that `sagewing export` writes: the C, a vector to check it with, a replay program."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,13 +7,14 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import NAME
 from sagewing.codegen.notice import origin
 from sagewing.codegen.program import in_precision
 from sagewing.errors import InputError
 from sagewing.files import write_folder
 from sagewing.filters import run
+from sagewing.filters.protocols import Filter
 from sagewing.shapes import Numbers
 
 TEMPLATES = Path(__file__).parent / "integration"
@@ -24,7 +25,7 @@ FILES = {
 BUILT = {"replay", "check_float", "check_double"}  # by the Makefile
 
 
-class Vector(NamedTuple):
+class CheckVector(NamedTuple):
     """Steps of a filter in double precision; NaN in z is a channel that did not arrive."""
 
     x0: Float[np.ndarray, "n_x"]
@@ -35,26 +36,32 @@ class Vector(NamedTuple):
     x: Float[np.ndarray, "T n_x"]
 
 
-def recorded(filt: Any, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) -> Vector:
-    """What the filter says in double precision; `u` has no columns where there are no inputs."""
+def recorded(filt: Filter, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) -> CheckVector:
+    """The filter's estimates in double precision; `u` has no columns if there are no inputs."""
     z, u = np.asarray(z, float), np.asarray(u, float)
     with jax.enable_x64(True):
-        exact = in_precision(filt, np.dtype(np.float64))
-        made = run(exact, x0, P0, z, u if u.shape[1] else None, dt=dt)
+        double = in_precision(filt, np.dtype(np.float64))
+        made = run(double, x0, P0, z, u if u.shape[1] else None, dt=dt)
     x, P = np.asarray(x0, float), np.asarray(P0, float)
-    return Vector(x, P, z, u, dt, np.asarray(made.x, float))
+    return CheckVector(x, P, z, u, dt, np.asarray(made.x, float))
 
 
 def write_package(
-    folder: Path, filt: Any, vector: Vector, title: str, provenance: dict[str, Any], *, force: bool
+    folder: Path,
+    filt: Filter,
+    vector: CheckVector,
+    title: str,
+    provenance: dict[str, Any],
+    *,
+    force: bool,
 ) -> None:
-    """Write the folder as a whole; one that holds anything else is left alone."""
+    """Write the folder; refuses one that holds other files."""
     here = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if folder.exists() and (not folder.is_dir() or here - FILES - BUILT):
         raise InputError(f"{folder} exists and is not an exported filter; choose another folder.")
     if here and not force:
         raise InputError(f"{folder} exists already; choose another folder, or use --force.")
-    made = source(filt, vector.u.shape[1], provenance)
+    made = c_source(filt, vector.u.shape[1], provenance)
     about = [f"- {line}" for line in origin(provenance)]
     texts = {path.name: path.read_text(encoding="utf-8") for path in TEMPLATES.iterdir()}
     texts["README.md"] = texts["README.md"].format(
@@ -71,7 +78,7 @@ def write_package(
     write_folder(folder, {name: text.encode() for name, text in texts.items()})
 
 
-def _vector_h(vector: Vector) -> str:
+def _vector_h(vector: CheckVector) -> str:
     steps, n_u = vector.u.shape
     arrived = np.isfinite(vector.z)
     u = vector.u if n_u else np.zeros((steps, 1))  # C has no arrays without entries
@@ -97,11 +104,11 @@ def _braces(array: np.ndarray) -> str:
     return "{" + ", ".join(repr(number) for number in array.tolist()) + "}"
 
 
-def _start(vector: Vector) -> str:
+def _start(vector: CheckVector) -> str:
     return "".join(_line(row) for row in (vector.x0, np.diag(vector.P0)))
 
 
-def _measurements(vector: Vector) -> str:
+def _measurements(vector: CheckVector) -> str:
     n_z, n_u = vector.z.shape[1], vector.u.shape[1]
     names = ["dt", *(f"u{i}" for i in range(n_u)), *(f"z{i}" for i in range(n_z))]
     rows = np.hstack([np.full((len(vector.z), 1), vector.dt), vector.u, vector.z])

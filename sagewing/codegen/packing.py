@@ -1,4 +1,4 @@
-"""How numbers come to lie side by side in an array: which are copied, and which are made there."""
+"""How a pack, an array of numbers put side by side, is filled."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,15 +9,15 @@ from sagewing.codegen.graph import Graph, Node, in_array
 from sagewing.codegen.indices import length
 from sagewing.codegen.regions import Placement
 
-# So many numbers that lie side by side elsewhere are copied by a loop.
+# At least so many numbers that lie side by side in another array are copied by a loop.
 COPIED = 4
 
 
-class Copy(NamedTuple):
-    """Rows of numbers from place `first` on that lie in an array, the first of them there.
+class RowCopy(NamedTuple):
+    """A copy of rows from an array into a pack, from its place `first` on.
 
-    `shape` is the number of rows and of entries in each; `to` says how far rows and entries are
-    apart in the pack, and `of` in the array.
+    `source` is the first number that is copied, `shape` the number of rows and of entries in each.
+    `to` are the strides of rows and entries in the pack, `of` those in the array.
     """
 
     first: int
@@ -27,16 +27,19 @@ class Copy(NamedTuple):
     of: tuple[int, int]
 
 
-class Plan(NamedTuple):
-    """What most numbers of a pack are, over the places of others, too; then rows; then the rest."""
+class PackPlan(NamedTuple):
+    """How to fill a pack: one copy that most numbers come from, then rows, then single numbers.
 
-    most: Copy | None
-    rows: list[Copy]
+    The first copy also fills the places of some others, which are then written over.
+    """
+
+    most: RowCopy | None
+    rows: list[RowCopy]
     alone: list[int]
 
 
-def plan(args: Sequence[Node]) -> Plan:
-    """How to put numbers side by side."""
+def pack_plan(args: Sequence[Node]) -> PackPlan:
+    """How to fill a pack with these numbers."""
     shifts = Counter((a.args[0], a.attr - i) for i, a in enumerate(args) if in_array(a))
     most, count = shifts.most_common(1)[0] if shifts else (None, 0)
     if count < COPIED or 2 * count < len(args):
@@ -48,14 +51,14 @@ def plan(args: Sequence[Node]) -> Plan:
     return rest._replace(most=whole)
 
 
-def homes(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int]]:
-    """Loops whose results are a part of a pack, and where in it: they are written there at once."""
+def loops_in_packs(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int]]:
+    """Loops that write their results into a pack directly, with the pack and the place in it."""
     found: dict[Node, tuple[Node, int]] = {}
     for node in graph.nodes:
         if node.op != "pack" or node not in place.region:
             continue
-        made = plan(node.args)
-        if made.most is not None:  # it would be written over them
+        made = pack_plan(node.args)
+        if made.most is not None:  # that copy would write over the results
             continue
         for row in made.rows:
             vector = row.source.args[0]
@@ -65,9 +68,9 @@ def homes(graph: Graph, place: Placement) -> dict[Node, tuple[Node, int]]:
     return found
 
 
-def blocks(rows: Sequence[Copy]) -> list[Copy]:
-    """Rows of one array that lie equally far apart, together."""
-    made: dict[Any, Copy] = {}
+def blocks(rows: Sequence[RowCopy]) -> list[RowCopy]:
+    """Rows of one array that lie equally far apart, joined into copies of several rows."""
+    made: dict[Any, RowCopy] = {}
     done = []
     for row in rows:
         key = (row.source.args[0], row.shape[1], row.of[1])
@@ -78,19 +81,21 @@ def blocks(rows: Sequence[Copy]) -> list[Copy]:
             stride = row.source.attr - block.source.attr - last * block.of[0]
             if not last or (step, stride) == (block.to[0], block.of[0]):
                 shape = (block.shape[0] + 1, block.shape[1])
-                made[key] = Copy(block.first, block.source, shape, (step, 1), (stride, row.of[1]))
+                made[key] = RowCopy(
+                    block.first, block.source, shape, (step, 1), (stride, row.of[1])
+                )
                 continue
             done.append(block)
         made[key] = row
     return [*done, *made.values()]
 
 
-def _row(first: int, source: Node, size: int, stride: int) -> Copy:
-    return Copy(first, source, (1, size), (0, 1), (0, stride))
+def _row(first: int, source: Node, size: int, stride: int) -> RowCopy:
+    return RowCopy(first, source, (1, size), (0, 1), (0, stride))
 
 
 def in_order(values: Sequence[Node]) -> Node | None:
-    """The C array of which these are entries, one after the other."""
+    """The C array of which these are consecutive entries, if there is one."""
     first = values[0]
     if len(values) == 1 or not in_array(first):
         return None
@@ -101,8 +106,8 @@ def in_order(values: Sequence[Node]) -> Node | None:
     return first.args[0] if ordered else None
 
 
-def _parts(args: Sequence[Node], places: Sequence[int]) -> Plan:
-    made = Plan(None, [], [])
+def _parts(args: Sequence[Node], places: Sequence[int]) -> PackPlan:
+    made = PackPlan(None, [], [])
     for part in _runs(args, places):
         first = args[part[0]]
         if len(part) >= COPIED:
@@ -113,7 +118,7 @@ def _parts(args: Sequence[Node], places: Sequence[int]) -> Plan:
 
 
 def _runs(args: Sequence[Node], places: Sequence[int]) -> Iterator[list[int]]:
-    """These places, those together whose numbers lie equally far apart in an array."""
+    """Runs of these places whose numbers lie equally far apart in an array."""
     part: list[int] = []
     for i in places:
         if part and not (i == part[-1] + 1 and _apart([args[k] for k in (*part[-2:], i)])):
@@ -125,7 +130,7 @@ def _runs(args: Sequence[Node], places: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _apart(values: Sequence[Node]) -> bool:
-    """Whether two or three numbers lie equally far apart in an array, each after the last."""
+    """Whether two or three numbers lie in one array, equally far apart and in order."""
     first = values[0]
     if not all(in_array(v) and v.args == first.args for v in values):
         return False

@@ -1,6 +1,6 @@
-"""A filter as functions of plain arrays: how it starts, steps, steps unmeasured and recovers."""
+"""A filter as functions of plain arrays: how it starts, steps, predicts only and recovers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,53 +8,48 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import sagewing.codegen.rules  # noqa: F401  (the primitives' rules register themselves)
+from sagewing.codegen.arrays import LOOP_LENGTH, Value, as_nodes, entries, in_one_vector
+from sagewing.codegen.elementwise import elementwise
+from sagewing.codegen.fields import Argument, Field, fields, kind_of, of_state
 from sagewing.codegen.graph import Graph, Node
-from sagewing.codegen.operations import Kind
 from sagewing.codegen.refusal import NotInC
-from sagewing.codegen.rules import primitives, rearranging  # noqa: F401  (they register their rules)
 from sagewing.codegen.trace import trace
-from sagewing.codegen.types import REALS, WHOLE, is_key
-from sagewing.codegen.values import LOOP_LENGTH, Value, elements, elementwise, gathered, nodes
+from sagewing.codegen.types import REALS, is_key
 from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
+from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
 from sagewing.filters.step import Estimate
 
 
-class Field(NamedTuple):
-    """An array of the C structs."""
+class RecoverCall(NamedTuple):
+    """Whether a step is followed by `recover`, and the parts of the verdict that this is given."""
 
-    name: str
-    shape: tuple[int, ...]
-    kind: Kind
-
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return int(np.prod(self.shape))
+    due: Any
+    arrived: Any
+    kept: Any
+    finite: Any
 
 
-class Input(NamedTuple):
-    """An argument's name in C; a single number is not an array there."""
-
-    name: str
-    is_number: bool
+# The state, the estimate of a step, and whether to recover after it
+Outputs = tuple[Any, Estimate | None, RecoverCall | None]
 
 
 class Function(NamedTuple):
-    """What a function computes: for each field of the state and of the estimate its entries.
+    """What a function computes: the state, and of a step also the estimate, by their fields' names.
 
-    A step also says whether and with what to recover: `due`, and the verdict's parts.
+    `recover` is None where the filter has nothing to recover.
     """
 
     graph: Graph
-    state: list[Value]
-    estimate: list[Value]
-    recovery: list[Value]
+    state: dict[str, Value]
+    estimate: dict[str, Value]
+    recover: RecoverCall | None
 
     def outputs(self) -> list[Node]:
         """All entries."""
-        values = (*self.state, *self.estimate, *self.recovery)
+        values = (*self.state.values(), *self.estimate.values(), *(self.recover or ()))
         return [node for value in values for node in value.ravel()]
 
 
@@ -69,13 +64,19 @@ class Program(NamedTuple):
     init: Function
     step: Function
     predict_only: Function
-    recover: Function | None  # between two steps, where one says that it is due
+    recover: Function | None  # called after a step, where it is due
+
+    def functions(self) -> dict[str, Function]:
+        """The functions by their names in C, in the order in which they are written."""
+        made = {"init": self.init, "recover": self.recover, "step": self.step}
+        made["predict_only"] = self.predict_only
+        return {name: function for name, function in made.items() if function is not None}
 
 
-def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
+def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
     """Trace a filter's functions, for inputs of this size (0: none), in a precision.
 
-    With `rows` those of a large matrix become loops.
+    With `row_loops` the rows of a large matrix become loops.
     """
     dtype = np.dtype(dtype)
     with jax.enable_x64(dtype == np.float64):
@@ -84,117 +85,105 @@ def program(filt: Any, n_u: int, dtype: Any, rows: bool = True) -> Program:
         x0, P0 = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((n_x,), (n_x, n_x)))
         z, dt = jax.ShapeDtypeStruct((n_z,), dtype), jax.ShapeDtypeStruct((), dtype)
         u = jax.ShapeDtypeStruct((n_u,), dtype) if n_u else None
-        flags = jax.ShapeDtypeStruct((n_z,), np.bool_)
+        flags: Any = jax.ShapeDtypeStruct((n_z,), np.bool_)
+        flag: Any = jax.ShapeDtypeStruct((), np.bool_)
         checks.model_shapes(filt.model, n_x, n_z, u, dt)
         start = jax.eval_shape(filt.init, x0, P0)
-        fields, structure = _fields(start, dtype)
-        recovers = isinstance(filt, Recovering)
+        leaves, structure = jax.tree.flatten(start)
+        members = fields(start, dtype)
+        recovering = filt if isinstance(filt, Recovering) else None
 
-        def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> tuple[Any, Estimate, Any]:
-            state, due = jax.tree.unflatten(structure, leaves), ()
-            if recovers:
-                state, said, verdict = filt.plain_step(state, z, u, dt, arrived)
-                due = (state.recovery.due(verdict.ok), verdict)
+        def init(x: Any, P: Any) -> Outputs:
+            return filt.init(x, P), None, None
+
+        def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> Outputs:
+            state, call = jax.tree.unflatten(structure, leaves), None
+            if recovering is not None:
+                state, made, verdict = recovering.plain_step(state, z, u, dt, arrived)
+                call = RecoverCall(state.recovery.due(verdict.ok), *verdict)
             else:
-                state, said = filt.step(state, z, u, dt, arrived)
-            return state, fill_nominal_noise(filt, said.estimate, ()), due
+                state, made = filt.step(state, z, u, dt, arrived)
+            return state, fill_nominal_noise(filt, made.estimate, ()), call
 
-        def unmeasured(leaves: Any, u: Any, dt: Any) -> tuple[Any, Estimate, Any]:
+        def predict_only(leaves: Any, u: Any, dt: Any) -> Outputs:
             return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)
 
-        def recover(leaves: Any, verdict: Any) -> tuple[Any, Any, Any]:
-            return filt.recover(jax.tree.unflatten(structure, leaves), Verdict(*verdict)), (), ()
+        def recover(leaves: Any, verdict: Any) -> Outputs:
+            state = jax.tree.unflatten(structure, leaves)
+            new = state if recovering is None else recovering.recover(state, verdict)
+            return new, None, None
 
-        traced = partial(_traced, rows)
-        verdict: Any = (flags, flags, jax.ShapeDtypeStruct((), np.bool_))
-        leaves = jax.tree.leaves(start)
-        names = [f"s->{field.name}" for field in fields]
-        said = jax.eval_shape(step, leaves, z, flags, u, dt)[1]
+        traced = partial(traced_function, row_loops)
+        old = [of_state(field) for field in members]
+        inputs = [Argument("u")] if n_u else []
+        seconds = Argument("dt", finite=True, not_negative=True)  # a step refuses others
+        verdict = Verdict(flags, flags, flag)
+        measured = [Argument("z", finite=True), Argument("arrived")]
         return Program(
             n_x,
             n_z,
             n_u,
-            fields,
-            _fields(said, dtype)[0],
-            traced(lambda x, P: (filt.init(x, P), (), ()), ["x0", "P0"], x0, P0),
-            traced(
-                step, [*names, "z", "arrived", *["u"][: n_u > 0], "dt"], leaves, z, flags, u, dt
-            ),
-            traced(unmeasured, [*names, *["u"][: n_u > 0], "dt"], leaves, u, dt),
-            traced(recover, [*names, *Verdict._fields], leaves, verdict) if recovers else None,
+            members,
+            fields(jax.eval_shape(step, leaves, z, flags, u, dt)[1], dtype),
+            traced(init, [Argument("x0"), Argument("P0", symmetric=True)], x0, P0),
+            traced(step, [*old, *measured, *inputs, seconds], leaves, z, flags, u, dt),
+            traced(predict_only, [*old, *inputs, seconds], leaves, u, dt),
+            traced(recover, [*old, *map(Argument, Verdict._fields)], leaves, verdict)
+            if recovering is not None
+            else None,
         )
 
 
-def _traced(rows: bool, function: Callable[..., Any], names: list[str], *args: Any) -> Function:
-    """The state and the estimate that a function gives; its arguments have these names in C."""
-    graph, values, out = followed(rows, function, names, *args)
-    fields = [_fields(tree, graph.dtype)[0] for tree in out]
+def traced_function(
+    row_loops: bool, function: Callable[..., Outputs], inputs: Sequence[Argument], *args: Any
+) -> Function:
+    """The state, the estimate and the call of `recover` that a function gives."""
+    graph, values, (state, estimate, call) = traced_arrays(row_loops, function, inputs, *args)
     each = iter(values)
-    results = [
-        [
-            gathered(graph, _symmetric(f.name, nodes(graph, _of_field(graph, f, next(each)))))
-            for f in part
-        ]
-        for part in fields
-    ]
-    return Function(graph, *results)
+    new, said = (
+        {field.name: _output(graph, field, next(each)) for field in fields(tree, graph.dtype)}
+        for tree in (state, estimate)
+    )
+    rest = [as_nodes(graph, value) for value in each]
+    return Function(graph, new, said, None if call is None else RecoverCall(*rest))
 
 
-def followed(
-    rows: bool, function: Callable[..., Any], names: list[str], *args: Any
+def traced_arrays(
+    row_loops: bool, function: Callable[..., Any], inputs: Sequence[Argument], *args: Any
 ) -> tuple[Graph, list[Value], Any]:
     """The graph of a function of arrays, its results there, and their shapes."""
-    made, out = jax.make_jaxpr(function, return_shape=True)(*args)
+    made, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     real = next(a.dtype for a in jax.tree.leaves(args) if a.dtype in REALS)
-    graph = Graph(real, rows)
+    graph = Graph(real, row_loops)
     operands = []
-    for name, arg in zip(names, jax.tree.leaves(args), strict=True):
-        vector = graph.vector("input", (), Input(name, arg.shape == ()), _kind(arg.dtype, real))
-        entries = elements(graph, vector, int(np.prod(arg.shape))).reshape(arg.shape)
+    for given, arg in zip(inputs, jax.tree.leaves(args), strict=True):
+        argument = given._replace(is_number=arg.shape == ())
+        vector = graph.vector("input", (), argument, kind_of(arg.dtype, real))
+        value = entries(graph, vector, int(np.prod(arg.shape))).reshape(arg.shape)
         if arg.dtype == np.int64:
-            entries = elementwise(graph, "to_long", entries)
-        read_in_loops = graph.rows and max(arg.shape, default=0) >= LOOP_LENGTH
-        operands.append(entries if read_in_loops else _symmetric(name, entries))
-    return graph, trace(graph, made, operands), out
+            value = elementwise(graph, "to_long", value)
+        read_in_loops = graph.row_loops and max(arg.shape, default=0) >= LOOP_LENGTH
+        operands.append(_lower_half(value) if given.symmetric and not read_in_loops else value)
+    return graph, trace(graph, made, operands), shapes
 
 
-def _of_field(graph: Graph, field: Field, value: Value) -> Value:
-    """What a field of the structs holds: an int, where JAX has whole numbers of 64 bits."""
-    return elementwise(graph, "to_int", value) if field.kind == "int" else value
+def _output(graph: Graph, field: Field, value: Value) -> Value:
+    """The entries of a struct's member; it is an int where JAX has integers of 64 bits."""
+    if field.kind == "int":
+        value = elementwise(graph, "to_int", value)
+    value = as_nodes(graph, value)
+    return in_one_vector(graph, _lower_half(value) if field.symmetric else value)
 
 
-def _symmetric(name: str, value: Value) -> Value:
-    """An array; the upper half of a covariance is the lower one, whatever rounding says."""
-    if value.ndim != 2 or name.split("->")[-1] not in ("P", "P0"):
-        return value
+def _lower_half(value: Value) -> Value:
+    """A symmetric matrix, whose upper half repeats the lower one to the last bit."""
     upper = np.triu_indices(len(value), 1)
     value = value.copy()
     value[upper] = value.T[upper]
     return value
 
 
-def _fields(tree: Any, real: np.dtype) -> tuple[list[Field], Any]:
-    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
-    fields = []
-    for path, leaf in paths:
-        name = "_".join(
-            str(getattr(k, "name", getattr(k, "idx", getattr(k, "key", k)))) for k in path
-        )
-        fields.append(Field(name, leaf.shape, _kind(leaf.dtype, real)))
-    return fields, structure
-
-
-def _kind(dtype: Any, real: np.dtype) -> Kind:
-    """The kind of a field; a filter's own count of steps is an int, also in double precision."""
-    kinds: dict[Any, Kind] = {real: "real", np.bool_: "bool", **dict.fromkeys(WHOLE, "int")}
-    for known, kind in kinds.items():
-        if dtype == known:
-            return kind
-    types = f"bool, int32 and {real}"
-    raise NotInC(f"A filter's state cannot hold numbers of type {dtype} in C: use {types} in init.")
-
-
-def in_precision(filt: Any, dtype: np.dtype) -> Any:
+def in_precision(filt: Filter, dtype: np.dtype) -> Filter:
     """The filter with all of its real numbers in this precision; other types are refused."""
 
     def cast(leaf: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Why a filter may not be had in C."""
+"""The errors for filters that cannot become C."""
 
 from sagewing.errors import InputError
 
 
 class NotInC(InputError):
-    """This filter, or this machine, does not do for C; JAX runs it all the same."""
+    """This filter has no C, or this machine cannot compile it; it still runs with JAX."""
 
 
 class Unsupported(NotInC):

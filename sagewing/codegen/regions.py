@@ -1,4 +1,7 @@
-"""Where in the C code each number is computed: what only one side of a branch needs, there."""
+"""In which block of the C code each number is computed.
+
+A number that only one side of a branch needs is computed in that side.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,7 +24,7 @@ class Region:
 
 
 class Placement:
-    """The regions of all numbers that some outputs need, and how often each is used."""
+    """The region of every number that some outputs need, and how often each number is used."""
 
     def __init__(self, graph: Graph, outputs: Iterable[Node]):
         self.body = Region()
@@ -31,14 +34,14 @@ class Placement:
         self._live: dict[Node, set[int]] = {}
         for node in outputs:
             self._use(node, self.body)
-        # Users have larger numbers than what they use, so all uses of a node are known by its turn.
+        # A node stands after its arguments, so here all uses of a node are known when it comes
         for node in reversed(graph.nodes):
             if node in self.region:
                 for arg, region in self._arguments(node):
                     self._use(arg, region)
 
     def outputs(self, branch: Node) -> list[int]:
-        """Which outputs of a branch anyone uses."""
+        """The outputs of a branch that are used."""
         return sorted(self._live[branch])
 
     def side(self, branch: Node, side: int) -> list[Node]:
@@ -47,7 +50,7 @@ class Placement:
         return [branch.args[1 + side * size + i] for i in self.outputs(branch)]
 
     def needed(self, node: Node) -> Iterator[Node]:
-        """What must be there before a node's statement: for a branch, all that its sides read."""
+        """The nodes that a node's statement reads; a branch reads what its sides read."""
         if node.op != "branch":
             yield from node.args
             return

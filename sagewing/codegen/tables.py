@@ -1,4 +1,4 @@
-"""The constants of a program that are many: arrays in C."""
+"""Arrays of constants in C."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Tables:
         return self._names[key]
 
     def text(self) -> str:
-        """Their definitions in C, with constants as `emit.py` writes them."""
+        """Their definitions in C, with constants as `notation.py` writes them."""
         text = []
         for name, array in self.arrays.items():
             numbers = [f"«{float(number)!r}»" for number in array.ravel()]

@@ -14,6 +14,10 @@ from sagewing.shapes import Flags
 
 T = TypeVar("T")
 
+# The name under which a program keeps products with zero that are there to find a NaN: the C code
+# generator, which otherwise leaves out a product with zero, computes these.
+NAN_PROBE = "sagewing.nan_probe"
+
 
 @jax.custom_vjp
 def prevent_fusion(values: T) -> T:
@@ -52,9 +56,10 @@ finite_derivative.defvjp(
 def all_finite(*vectors: Float[Array, "..."]) -> Flags:
     """For every record, whether all numbers of some vectors are finite."""
     probe = jnp.zeros_like(vectors[0][0])
-    for vector in vectors:
-        for entry in vector:
-            probe = probe + 0.0 * entry  # zero, or NaN
+    with jax.named_scope(NAN_PROBE):
+        for vector in vectors:
+            for entry in vector:
+                probe = probe + 0.0 * entry  # zero, or NaN
     return prevent_fusion(probe) == 0.0
 
 

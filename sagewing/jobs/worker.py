@@ -9,7 +9,7 @@ from typing import Any
 from sagewing.errors import InputError
 from sagewing.jobs.store import Outcome
 from sagewing.jobs.sweep import Work
-from sagewing.runtime.xla_cache import remember_compilations
+from sagewing.runtime.xla_cache import enable_compilation_cache
 
 # How often a group is begun anew after its worker died: more is no accident.
 RETRIES = 3
@@ -26,7 +26,7 @@ def prepare() -> None:
     would depend on the machine; and a process for each core is faster than one with many threads.
     """
     os.environ["NPROC"] = "1"  # what XLA's CPU client takes for the number of cores
-    remember_compilations()
+    enable_compilation_cache()
 
 
 def do(

@@ -1,4 +1,4 @@
-"""Compiled filters on disk: built once, kept where nobody else can write."""
+"""Compiled filters on disk: each is compiled once, and kept where nobody else can write."""
 
 import os
 import shutil
@@ -6,51 +6,51 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from sagewing.codegen.c99 import Source
+from sagewing.codegen.c99 import CSource
 from sagewing.codegen.header import CALLING, NAME
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.files import read_regular, sha256, write_atomically
-from sagewing.runtime.cache_folder import check_owner, default_folder, private
-from sagewing.runtime.compiling import compiled, ran
+from sagewing.runtime.cache_folder import check_owner, default_folder, private_folder
+from sagewing.runtime.compiling import run_compiler, run_limited
 
 COMPILERS = ("cc", "gcc", "clang")
-# Contraction and the absence of floating-point traps change no rule for NaN or infinity.
+# Contraction, and code without floating-point traps, keep the rules for NaN and infinity.
 FLAGS = (
     *("-std=c99", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno"),
     *("-fno-trapping-math", "-fPIC", "-shared"),
 )
 
 
-def library(source: Source, folder: Path | None = None, flags: tuple[str, ...] = FLAGS) -> Path:
-    """The shared library of a source, compiled unless an earlier process has done so.
+def library(source: CSource, folder: Path | None = None, flags: tuple[str, ...] = FLAGS) -> Path:
+    """The shared library of a source, compiled if it is not in the folder yet.
 
-    Beside it stands its SHA-256: a library that is damaged would end the process that loads it.
+    Its SHA-256 is kept with it, because loading a damaged library would end the process.
     """
     compiler = _compiler()
     try:
-        folder = private(default_folder() if folder is None else folder)
+        folder = private_folder(default_folder() if folder is None else folder)
     except InputError as error:
         raise NotInC(str(error)) from None
-    parts = (*_files(source).values(), _target(compiler), " ".join(flags))
+    parts = (*_files(source).values(), _compiler_and_target(compiler), " ".join(flags))
     made = folder / f"{sha256(chr(0).join(parts).encode())[:32]}.so"
-    if not _whole(made):
+    if not _is_intact(made):
         content = _compile(compiler, flags, source, folder)
         write_atomically(made, content, 0o700)
-        write_atomically(_noted(made), sha256(content).encode(), 0o600)
+        write_atomically(_digest_file(made), sha256(content).encode(), 0o600)
     return made
 
 
-def _noted(made: Path) -> Path:
+def _digest_file(made: Path) -> Path:
     return made.with_suffix(".sha256")
 
 
-def _whole(made: Path) -> bool:
-    """Whether a library is there, and is what was written."""
+def _is_intact(made: Path) -> bool:
+    """Whether a library is there and undamaged."""
     try:
         check_owner(made)
-        return sha256(read_regular(made)).encode() == read_regular(_noted(made))
-    except (OSError, InputError):  # not there, or not ours: it is replaced
+        return sha256(read_regular(made)).encode() == read_regular(_digest_file(made))
+    except (OSError, InputError):  # missing, or of another user: it is replaced
         return False
 
 
@@ -63,16 +63,16 @@ def _compiler() -> str:
 
 
 @lru_cache(maxsize=8)
-def _target(compiler: str) -> str:
-    """The compiler and the processor that it compiles for: a home may be shared by machines."""
-    said = [compiler]
+def _compiler_and_target(compiler: str) -> str:
+    """The compiler and the processor it compiles for: machines may share a home folder."""
+    texts = [compiler]
     for arguments in (["--version"], ["-march=native", "-E", "-v", "-x", "c", os.devnull]):
-        run = ran([compiler, *arguments], Path.cwd())
-        said += [run.stdout, *(line for line in run.stderr.splitlines() if "-march" in line)]
-    return "\n".join(said)
+        run = run_limited([compiler, *arguments], Path.cwd())
+        texts += [run.stdout, *(line for line in run.stderr.splitlines() if "-march" in line)]
+    return "\n".join(texts)
 
 
-def _files(source: Source) -> dict[str, str]:
+def _files(source: CSource) -> dict[str, str]:
     calling = [CALLING / f"{source.calling}{end}" for end in (".c", ".h")]
     return {
         f"{NAME}.h": source.header,
@@ -81,15 +81,15 @@ def _files(source: Source) -> dict[str, str]:
     }
 
 
-def _compile(compiler: str, flags: tuple[str, ...], source: Source, folder: Path) -> bytes:
-    """The library's bytes, built in a folder of its own."""
+def _compile(compiler: str, flags: tuple[str, ...], source: CSource, folder: Path) -> bytes:
+    """The bytes of the library, compiled in a temporary folder."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as name:
         work = Path(name)
         for file, text in _files(source).items():
             (work / file).write_text(text, encoding="utf-8")
         sources = (f"{NAME}.c", f"{source.calling}.c")
         command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
-        run = compiled(command, work)
+        run = run_compiler(command, work)
         if run.returncode != 0:
             raise NotInC(f"The C compiler failed: {' '.join(command)}\n{run.stderr[:2000]}")
         built = work / "filter.so"

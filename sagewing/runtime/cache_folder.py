@@ -1,4 +1,4 @@
-"""Where compiled programs are kept: in a folder of the user's that nobody else can write to."""
+"""The folder of compiled programs, which belongs to the user and which nobody else can write to."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from sagewing.errors import InputError
 
 
 def default_folder() -> Path:
-    """The user's cache folder; refused where the user has no home."""
+    """The user's cache folder; refuses a user without a home."""
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if given.is_absolute():
         return given / "sagewing"
@@ -24,10 +24,10 @@ def default_folder() -> Path:
     return home / ".cache" / "sagewing"
 
 
-def private(folder: Path) -> Path:
-    """The folder, made if need be; refused where others could put a program of theirs into it."""
+def private_folder(folder: Path) -> Path:
+    """The folder, created if it is missing; refuses one that other users could write to."""
     try:
-        # One by one: the folders above that mkdir itself makes are as open as the umask says.
+        # One by one, because mkdir gives missing parents the permissions of the umask
         for missing in reversed([p for p in folder.parents if not p.exists()]):
             missing.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -48,7 +48,7 @@ def private(folder: Path) -> Path:
 
 
 def check_owner(path: Path) -> None:
-    """Refuse what another user has, or may have, written."""
+    """Refuse a file or folder that another user owns or may write to."""
     status = path.lstat()
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise InputError(f"{path} belongs to another user or is writable by others: remove it.")

@@ -1,4 +1,4 @@
-"""A filter's C, called from Python: the library, and one record that is fed step by step."""
+"""A filter's C called from Python: the library, and one record that is filtered step by step."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.codegen.c99 import source
+from sagewing.codegen.c99 import c_source
+from sagewing.codegen.fields import Field
 from sagewing.codegen.header import declarations
-from sagewing.codegen.lanes import lanes
-from sagewing.codegen.program import Field
+from sagewing.codegen.lanes import lanes_source
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters.parts import Rest, separated, together
+from sagewing.filters.protocols import Filter
 from sagewing.filters.step import Estimate
 from sagewing.runtime.cache import FLAGS, library
 
@@ -22,24 +23,24 @@ from sagewing.runtime.cache import FLAGS, library
 class CompiledFilter:
     """The compiled functions of one filter, and the layout of its state.
 
-    `many`: those that run many records at once, see `lanes.py`; they know no single steps.
+    With `lanes` they run many records at once (`codegen/lanes.py`) and have no single steps.
     """
 
     def __init__(
         self,
-        filt: Any,
+        filt: Filter,
         n_u: int,
         dtype: Any,
         folder: Path | None = None,
         flags: tuple[str, ...] = FLAGS,
-        many: bool = False,
+        lanes: bool = False,
     ):
         try:
             from cffi import FFI
         except ImportError:
             raise NotInC("The package cffi, which calls C, is not installed.") from None
         real = np.dtype(dtype).type
-        made = lanes(filt, n_u, real) if many else source(filt, n_u, dtype=real)
+        made = lanes_source(filt, n_u, real) if lanes else c_source(filt, n_u, dtype=real)
         self.n_u, self.dtype = n_u, np.dtype(dtype)
         self.program = made.program
         self.ffi: Any = FFI()
@@ -51,7 +52,7 @@ class CompiledFilter:
         self.structure = jax.tree.structure(shape)
 
     def views(self, structs: Any, kind: str, fields: list[Field]) -> dict[str, np.ndarray]:
-        """Arrays over the members of C structs of this kind: an axis for the structs, then its."""
+        """Arrays over the members of an array of C structs, which are the first axis."""
         size = self.ffi.sizeof(kind)
         buffer = structs if isinstance(structs, np.ndarray) else self.ffi.buffer(structs)
         views = {}
@@ -68,17 +69,19 @@ class CompiledFilter:
         return views
 
 
-def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> CompiledFilter:
+def compiled_filter(
+    filt: Filter, n_u: int, real: np.dtype, *, lanes: bool = False
+) -> CompiledFilter:
     """The compiled filter, for one record or for many; equal filters of a process share one.
 
-    Whatever keeps it from being built or loaded is a `NotInC`: a full disk, a cache that cannot be
-    written or executed, a compiler that fails, a model that cannot be a key of a table.
+    Raises `NotInC` if it cannot be built or loaded: a full disk, a cache that cannot be written or
+    executed, a compiler that fails, a model that cannot be hashed.
     """
     try:
         arrays, rest = separated(filt)
         numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in arrays)
-        return _shared(rest, numbers, n_u, real, many)
-    except InputError:  # what the model does wrong is wrong for JAX, too
+        return _cached(rest, numbers, n_u, real, lanes)
+    except InputError:  # an error of the model, which JAX would meet, too
         raise
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
@@ -86,21 +89,21 @@ def compiled(filt: Any, n_u: int, real: np.dtype, *, many: bool = False) -> Comp
 
 
 @lru_cache(maxsize=64)
-def _shared(
-    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, many: bool
+def _cached(
+    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, lanes: bool
 ) -> CompiledFilter:
     arrays = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
-    return CompiledFilter(together(arrays, rest), n_u, real, many=many)
+    return CompiledFilter(together(arrays, rest), n_u, real, lanes=lanes)
 
 
-class Record:
-    """One filter at work: a C struct, and numpy arrays that show what is in it."""
+class CompiledRecord:
+    """One record that a compiled filter is filtering: a C struct, and numpy views of it."""
 
     def __init__(self, filt: CompiledFilter, state: Any):
         ffi, made = filt.ffi, filt.program
         self._filt = filt
         self._c = ffi.new("sw_record *")
-        self._fields, self._said = (
+        self._state_views, self._estimate_views = (
             {
                 name: view[0, ...]
                 for name, view in filt.views(
@@ -113,7 +116,7 @@ class Record:
             np.frombuffer(ffi.buffer(ffi.addressof(self._c, name)), filt.dtype)[:size]
             for name, size in (("z", made.n_z), ("u", made.n_u))
         )
-        self._x, self._P = self._said["x"], self._said["P"]
+        self._x, self._P = self._estimate_views["x"], self._estimate_views["P"]
         self._step = filt.library.sw_record_step
         self.state = state
 
@@ -128,17 +131,18 @@ class Record:
     @property
     def state(self) -> Any:
         """The filter's state, as its `init` makes it."""
-        fields = zip(self._filt.program.state, self._fields.values(), strict=True)
+        fields = zip(self._filt.program.state, self._state_views.values(), strict=True)
         leaves = [view != 0 if field.kind == "bool" else view.copy() for field, view in fields]
         return jax.tree.unflatten(self._filt.structure, leaves)
 
     @state.setter
     def state(self, state: Any) -> None:
-        for view, leaf in zip(self._fields.values(), jax.tree.leaves(state), strict=True):
+        for view, leaf in zip(self._state_views.values(), jax.tree.leaves(state), strict=True):
             view[...] = np.asarray(leaf)
 
     @property
     def estimate(self) -> Estimate:
-        """All that the last step said."""
-        said: dict[str, Any] = {name: view.copy() for name, view in self._said.items()}
-        return Estimate(**said | {"ok": said["ok"] != 0})
+        """The estimate of the last step."""
+        views = self._estimate_views
+        copies: dict[str, Any] = {name: views[name].copy() for name in Estimate._fields}
+        return Estimate(**copies | {"ok": copies["ok"] != 0})

@@ -1,4 +1,4 @@
-"""One measurement in, one estimate out: the filter in a control loop."""
+"""A filter in a control loop: one measurement in, one estimate out."""
 
 import contextlib
 import math
@@ -18,31 +18,32 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.parts import Rest, separated, together
+from sagewing.filters.protocols import Filter
 from sagewing.filters.step import Estimate
 from sagewing.processes import check_not_forked
-from sagewing.runtime.compiled import Record, compiled
+from sagewing.runtime.compiled import CompiledRecord, compiled_filter
 from sagewing.shapes import Numbers, real_dtype
 
 Backend = Literal["auto", "c", "jax"]
-# Taken from a list, where nobody can take it at the same time, and put back: a lock takes longer.
+# A thread that steps pops this from a list and appends it again: faster than a lock.
 TURN = "turn"
-WAIT = 2e-5  # seconds between two looks whether another thread is done
+POLL_SECONDS = 2e-5  # between two attempts to take the turn
 
 
 class Online:
-    """A filter that is fed by hand; it gives the numbers that `run` gives.
+    """A filter that is stepped by hand; its estimates are those of `run`.
 
-    Threads may share it: their steps are done one after the other. A pickled or copied one goes on
-    by itself from the same state.
+    Threads may share it: their steps are done one after the other. A pickled or copied filter
+    continues independently from the same state.
 
-    The first step compiles it: to C with `backend="c"`, by JAX with "jax"; "auto" takes C where
-    there is a compiler for it. The C is that of the filter's own numbers; for JAX all filters that
-    differ in numbers only are one program.
+    The first step compiles it: to C with `backend="c"`, by JAX with "jax"; "auto" uses C if there
+    is a C compiler. C is compiled for the filter's own numbers; in JAX all filters that differ only
+    in numbers share a program.
 
     Example: `online = sw.Online(filt, x0, P0); x, P = online.step(z_k, u_k, dt)`
     """
 
-    def __init__(self, filt: Any, x0: Numbers, P0: Numbers, backend: Backend = "auto"):
+    def __init__(self, filt: Filter, x0: Numbers, P0: Numbers, backend: Backend = "auto"):
         if backend not in ("auto", "c", "jax"):
             raise InputError(f'backend must be "auto", "c" or "jax"; got {backend!r}.')
         checks.is_filter(filt)
@@ -50,31 +51,31 @@ class Online:
         self._nothing = np.full(filt.n_z, np.nan, self._real)
         self._shape = self._nothing.shape
         self._start = filt.init(*checks.start(filt.n_x, x0, P0, ()))
-        self._engine: Record | _Jitted | None = None
-        self._said: Estimate | None = None  # before there is an engine, in a copy
+        self._engine: CompiledRecord | _JaxRecord | None = None
+        self._last_estimate: Estimate | None = None  # before there is an engine, in a copy
         self._n_u = 0
         self._turns = [TURN]
 
-    def _wait(self) -> str:
-        """The turn, when another thread's step is done."""
+    def _take_turn(self) -> str:
+        """Wait until no other thread is stepping, and take the turn."""
         while True:
             with contextlib.suppress(IndexError):
                 return self._turns.pop()
-            time.sleep(WAIT)
+            time.sleep(POLL_SECONDS)
 
     @contextlib.contextmanager
-    def _between_steps(self) -> Iterator[None]:
-        """While no thread takes a step."""
-        turn = self._wait()
+    def _turn_taken(self) -> Iterator[None]:
+        """Hold the turn, so that no thread steps meanwhile."""
+        turn = self._take_turn()
         try:
             yield
         finally:
             self._turns.append(turn)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle and copy: all but the compiled program, which the copy makes for itself."""
-        with self._between_steps():
-            own = {"_engine": None, "_start": self._now(), "_said": self._last()}
+        """For pickle and copy: everything but the compiled program, which the copy builds again."""
+        with self._turn_taken():
+            own = {"_engine": None, "_start": self._state(), "_last_estimate": self._estimate()}
             return self.__dict__ | own | {"_turns": [TURN]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -84,21 +85,21 @@ class Online:
 
     @property
     def state(self) -> Any:
-        """All that the filter remembers."""
-        with self._between_steps():
-            return self._now()
+        """The filter's state."""
+        with self._turn_taken():
+            return self._state()
 
     @property
     def estimate(self) -> Estimate | None:
-        """All that the last step said: also the noise variances, the NIS, the log-likelihood."""
-        with self._between_steps():
-            return self._last()
+        """The estimate of the last step, with the noise variances, the NIS, the log-likelihood."""
+        with self._turn_taken():
+            return self._estimate()
 
-    def _now(self) -> Any:
+    def _state(self) -> Any:
         return self._start if self._engine is None else self._engine.state
 
-    def _last(self) -> Estimate | None:
-        return self._said if self._engine is None else self._engine.estimate
+    def _estimate(self) -> Estimate | None:
+        return self._last_estimate if self._engine is None else self._engine.estimate
 
     def step(
         self,
@@ -110,8 +111,8 @@ class Online:
         Float[Array | np.ndarray, "n_x"],
         Float[Array | np.ndarray, "n_x n_x"],
     ]:
-        """The estimate `dt` seconds after the last one; `z=None` says that nothing was measured."""
-        # Written out where it costs: this is called a thousand times a second.
+        """The estimate `dt` seconds after the last one; with `z=None` nothing was measured."""
+        # Written out for speed: this is called a thousand times a second.
         real, n_u = self._real, 0
         if z is None:
             z = self._nothing
@@ -130,7 +131,7 @@ class Online:
         try:
             turn = self._turns.pop()
         except IndexError:
-            turn = self._wait()
+            turn = self._take_turn()
         try:
             if n_u != self._n_u or self._engine is None:
                 self._engine, self._n_u = self._compiled(u), n_u
@@ -138,32 +139,32 @@ class Online:
         finally:
             self._turns.append(turn)
 
-    def _compiled(self, u: np.ndarray | None) -> "Record | _Jitted":
-        """The filter for inputs of this size, going on from where it is."""
+    def _compiled(self, u: np.ndarray | None) -> "CompiledRecord | _JaxRecord":
+        """The compiled filter for inputs of this size, in the present state."""
         if u is not None and u.ndim != 1:
             raise InputError(f"u must be one row of numbers; got shape {u.shape}.")
-        state, n_u = self._now(), 0 if u is None else u.size
+        state, n_u = self._state(), 0 if u is None else u.size
         if self._backend == "jax":
-            return _Jitted(self._filt, state)
+            return _JaxRecord(self._filt, state)
         try:
-            return Record(compiled(self._filt, n_u, self._real), state)
+            return CompiledRecord(compiled_filter(self._filt, n_u, self._real), state)
         except NotInC as error:
             if self._backend == "c":
                 raise InputError(str(error)) from None
-            _notice(str(error))
-            return _Jitted(self._filt, state)
+            _warn_once(str(error))
+            return _JaxRecord(self._filt, state)
 
 
-class _Jitted:
-    """The same by JAX, where there is no C."""
+class _JaxRecord:
+    """One record that a filter is filtering in JAX."""
 
-    def __init__(self, filt: Any, state: Any):
-        # A plain tuple of arrays crosses into the compiled program much faster than a module does.
+    def __init__(self, filt: Filter, state: Any):
+        # A compiled program takes a tuple of arrays much faster than a module
         self._arrays, rest = separated(filt)
         try:
-            self._step = _jitted(rest)
-        except (TypeError, ValueError):  # a field that cannot be compared: a program of its own
-            self._step = _jitted.__wrapped__(rest)
+            self._step = _jax_step(rest)
+        except (TypeError, ValueError):  # a field that cannot be hashed: a program of its own
+            self._step = _jax_step.__wrapped__(rest)
         self.state, self.estimate = state, None
 
     def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[Any, Any]:
@@ -180,8 +181,8 @@ class _Jitted:
 
 
 @lru_cache(maxsize=64)
-def _jitted(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
-    """The jitted step of all filters that differ in their numbers only."""
+def _jax_step(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
+    """The jitted step of all filters that differ only in numbers."""
 
     @jax.jit
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
@@ -194,8 +195,8 @@ def _jitted(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
 
 
 @lru_cache(maxsize=64)
-def _notice(why: str) -> None:
-    """Said once."""
+def _warn_once(why: str) -> None:
+    """Warn that a filter runs on JAX, once for each reason."""
     warnings.warn(f"The online filter runs on JAX, not on C. {why}", RuntimeWarning, stacklevel=4)
 
 

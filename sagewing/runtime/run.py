@@ -13,20 +13,22 @@ from jax.core import Tracer
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.protocols import Filter
 from sagewing.filters.run import Result
 from sagewing.filters.run import run as run_in_jax
 from sagewing.filters.run import run_from as run_from_in_jax
-from sagewing.runtime.compiled import CompiledFilter, compiled
+from sagewing.runtime.compiled import CompiledFilter, compiled_filter
 from sagewing.shapes import Numbers, real_dtype
 
 RunBackend = Literal["jax", "c"]
-# So many pieces for each core: a core that another program disturbs does fewer.
-PIECES = 8
-MANY = 4  # from so many records on, several are run at once, in the lanes of vectors
+# The records are cut into so many pieces for each core, so that a busy core can do fewer of them
+PIECES_PER_CORE = 8
+# From so many records on several are run at once, one in each lane of a vector
+LEAST_FOR_LANES = 4
 
 
 def run(
-    filt: Any,
+    filt: Filter,
     x0: Numbers,
     P0: Numbers,
     z: Numbers,
@@ -47,7 +49,7 @@ def run(
 
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
-    if _known(backend) == "jax":
+    if _checked(backend) == "jax":
         return run_in_jax(filt, x0, P0, z, u, dt, mask)
     record = checks.record(filt.n_z, z, u, dt, mask)
     state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
@@ -55,7 +57,7 @@ def run(
 
 
 def run_from(
-    filt: Any,
+    filt: Filter,
     state: Any,
     z: Numbers,
     u: Numbers | None = None,
@@ -63,42 +65,42 @@ def run_from(
     mask: Numbers | None = None,
     backend: RunBackend = "jax",
 ) -> Result:
-    """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
-    if _known(backend) == "jax":
+    """Continue from `result.state`: a record in pieces gives the estimates of the whole record."""
+    if _checked(backend) == "jax":
         return run_from_in_jax(filt, state, z, u, dt, mask)
     record = checks.record(filt.n_z, z, u, dt, mask)
     checks.state_fits(filt, state, record.batch)
     return _in_c(filt, state, record)
 
 
-def _known(backend: str) -> str:
+def _checked(backend: str) -> str:
     if backend not in ("jax", "c"):
         raise InputError(f'backend must be "jax" or "c"; got {backend!r}.')
     return backend
 
 
-def _in_c(filt: Any, state: Any, record: checks.Record) -> Result:
+def _in_c(filt: Filter, state: Any, record: checks.Record) -> Result:
     """Compiled for one record, or for many of them."""
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((filt, state, record))):
         raise InputError('backend="c" knows no transformation of JAX; use backend="jax" there.')
     n_u = 0 if record.u is None else record.u.shape[-1]
     try:
-        made = _compiled(filt, n_u, math.prod(record.batch) >= MANY)
+        made = _compiled(filt, n_u, math.prod(record.batch) >= LEAST_FOR_LANES)
     except NotInC as error:
         raise InputError(str(error)) from None
     return run_compiled(made, state, record)
 
 
-def _compiled(filt: Any, n_u: int, many: bool) -> CompiledFilter:
-    """For many records at once, where the compiler knows vectors; else one after the other."""
-    if many:
+def _compiled(filt: Filter, n_u: int, lanes: bool) -> CompiledFilter:
+    """The compiled filter; with `lanes` for many records, if the compiler has GNU C's vectors."""
+    if lanes:
         with contextlib.suppress(NotInC):
-            return compiled(filt, n_u, real_dtype(), many=True)
-    return compiled(filt, n_u, real_dtype())
+            return compiled_filter(filt, n_u, real_dtype(), lanes=True)
+    return compiled_filter(filt, n_u, real_dtype())
 
 
 def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Result:
-    """The records shared out among the cores: a call of C lets other threads run."""
+    """Run the records on all cores, in threads: C runs without Python's global lock."""
     z, dt = (np.asarray(a, order="C") for a in (record.z, record.dt))
     if record.mask is not None:
         z = np.where(record.mask, z, z.dtype.type(np.nan))
@@ -109,11 +111,11 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
     states = ffi.new("sw_state[]", B)
     fields = list(made.views(states, "sw_state", made.program.state).values())
     given = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-    # What is true of all records, such as an oracle's count of steps, knows no batch
+    # What all records share, such as an oracle's count of steps, has no batch axis
     batched = [bool(batch) and a.ndim == v.ndim for a, v in zip(given, fields, strict=True)]
     for view, leaf, each in zip(fields, given, batched, strict=True):
         view[...] = np.moveaxis(leaf, -1, 0) if each else leaf
-    # One at least: an array over the members of no struct has no place to begin.
+    # At least one, because an array over members needs a first struct
     estimates = np.empty(max(B * T, 1) * ffi.sizeof("sw_estimate"), np.uint8)
 
     arguments = ffi.new("sw_records *")
@@ -127,7 +129,7 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     together = made.library.sw_records_together()
-    cuts = np.ceil(np.linspace(0, B, (cores or 1) * PIECES + 1) / together) * together
+    cuts = np.ceil(np.linspace(0, B, (cores or 1) * PIECES_PER_CORE + 1) / together) * together
     cuts = np.unique(np.minimum(cuts, B)).astype(int).tolist()
     run_piece = made.library.sw_records_run
     with ThreadPoolExecutor(cores) as pool:
@@ -138,8 +140,8 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
         for view, leaf, each in zip(fields, given, batched, strict=True)
     ]
     end = jax.tree.unflatten(made.structure, last)
-    said = made.views(estimates, "sw_estimate", made.program.estimate)
+    views = made.views(estimates, "sw_estimate", made.program.estimate)
     out: dict[str, Any] = {
-        name: view[: B * T].reshape(*batch, T, *view.shape[1:]) for name, view in said.items()
+        name: view[: B * T].reshape(*batch, T, *view.shape[1:]) for name, view in views.items()
     }
     return Result(**out | {"ok": out["ok"] != 0}, state=end)

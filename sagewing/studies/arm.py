@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sagewing.codegen.c99 import Source
+from sagewing.codegen.c99 import CSource
 from sagewing.codegen.header import NAME
 from sagewing.studies.latency import TIMING, TimedFilter, loop, run, write
 
@@ -26,7 +26,7 @@ class Footprint(NamedTuple):
     ram: int
 
 
-def on_cortex_m7(made: Source) -> Footprint | None:
+def on_cortex_m7(made: CSource) -> Footprint | None:
     """The size of a linked program in single precision; None without Debian's cross compiler."""
     compiler = shutil.which("arm-none-eabi-gcc")
     if compiler is None:

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.c99 import Source, source
+from sagewing.codegen.c99 import CSource, c_source
 from sagewing.codegen.header import NAME
 from sagewing.runtime.cache import FLAGS
-from sagewing.runtime.compiling import compiled
+from sagewing.runtime.compiling import run_compiler
 from sagewing.runtime.online import Online
 
 TIMING = Path(__file__).parent / "timing"
@@ -106,18 +106,20 @@ class Loop(NamedTuple):
 @contextmanager
 def loop(case: TimedFilter, compiler: list[str], emulator: tuple[str, ...] = ()) -> Iterator[Loop]:
     """The program of a case, built by this compiler, in a folder of its own."""
-    made = source(case.filt, case.u.shape[1], dtype=np.float32)
+    made = c_source(case.filt, case.u.shape[1], dtype=np.float32)
     numbers = np.concatenate([case.x0, case.P0.ravel(), np.hstack([case.u, case.z]).ravel()])
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         write(made, folder)
         shutil.copy(TIMING / "loop.c", folder)
-        compiled([*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder).check_returncode()
+        run_compiler(
+            [*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder
+        ).check_returncode()
         (folder / "in").write_bytes(numbers.astype(np.float32).tobytes())
         yield Loop((*emulator, "./loop"), folder, len(case.z))
 
 
-def write(made: Source, folder: Path) -> None:
+def write(made: CSource, folder: Path) -> None:
     """The two files of a filter."""
     (folder / f"{NAME}.h").write_text(made.header)
     (folder / f"{NAME}.c").write_text(made.code)

@@ -1,13 +1,15 @@
-"""What JAX's primitives that only move numbers about are in the graph: nothing is computed."""
+"""What JAX's primitives that only move numbers are in the graph: they add no nodes."""
 
 from typing import Any
 
 import jax
 import numpy as np
 
+from sagewing.codegen.arrays import Value, as_known, as_nodes, in_one_vector, is_known
+from sagewing.codegen.elementwise import elementwise
 from sagewing.codegen.graph import Graph
+from sagewing.codegen.simplify import apply
 from sagewing.codegen.trace import rule, unsupported
-from sagewing.codegen.values import Value, elementwise, gathered, is_known, nodes, settle
 
 
 @rule("reshape")
@@ -22,7 +24,7 @@ def _squeeze(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("transpose")
 def _transpose(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    return [gathered(graph, operands[0]).transpose(equation.params["permutation"])]
+    return [in_one_vector(graph, operands[0]).transpose(equation.params["permutation"])]
 
 
 @rule("broadcast_in_dim")
@@ -96,13 +98,13 @@ def _pad(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [out]
 
 
-# What JAX gives in place of a number that lies outside of an array: here no place
+# The index that JAX gathers for an entry outside of the array
 OUTSIDE = {"fill_value": -1}
 
 
 @rule("gather")
 def _gather(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """The numbers' places are gathered in their stead, by JAX itself."""
+    """JAX gathers the indices of the entries, which say where each result comes from."""
     value, indices = operands
     _require_known(equation, indices)
     places = np.asarray(
@@ -117,7 +119,7 @@ def _gather(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("scatter")
 def _scatter(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """Likewise: the places of the old numbers and, after those, of the new ones."""
+    """JAX scatters indices: those of the old entries and, after those, of the new ones."""
     value, indices, updates = operands
     _require_known(equation, indices)
     value, updates = _alike(graph, [value, updates])
@@ -135,7 +137,7 @@ def _scatter(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 @rule("scatter-add", "scatter_add")
 def _scatter_add(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
-    """Which update goes where is asked of JAX one update at a time."""
+    """Where each update goes is found by letting JAX add one update at a time."""
     value, indices, updates = operands
     _require_known(equation, indices)
     where = _as_given(equation, 1, indices)
@@ -146,11 +148,11 @@ def _scatter_add(graph: Graph, operands: list[Value], equation: Any) -> list[Val
 
     ones = np.eye(updates.size, dtype=equation.invars[2].aval.dtype).reshape(-1, *updates.shape)
     targets = np.asarray(jax.vmap(target)(ones)).reshape(updates.size, -1)
-    out = nodes(graph, value).ravel().copy()
-    for update, row in zip(nodes(graph, updates).ravel(), targets, strict=True):
+    out = as_nodes(graph, value).ravel().copy()
+    for update, row in zip(as_nodes(graph, updates).ravel(), targets, strict=True):
         for place in np.flatnonzero(row):
-            out[place] = graph.apply("add", out[place], update)
-    return [settle(graph, out.reshape(value.shape))]
+            out[place] = apply(graph, "add", out[place], update)
+    return [as_known(graph, out.reshape(value.shape))]
 
 
 @rule("dynamic_slice")
@@ -164,7 +166,7 @@ def _dynamic_slice(graph: Graph, operands: list[Value], equation: Any) -> list[V
 
 
 def _from(graph: Graph, value: Value, start: Value, size: int, axis: int, dtype: Any) -> Value:
-    """`size` entries from `start` on, which stays within the array."""
+    """`size` entries from `start` on, which is clipped as in JAX, so that all lie in the array."""
     last = value.shape[axis] - size
     parts = [np.take(value, range(i, i + size), axis) for i in range(last + 1)]
     if is_known(start):
@@ -190,10 +192,10 @@ def _dynamic_update_slice(graph: Graph, operands: list[Value], equation: Any) ->
 
 
 def _alike(graph: Graph, values: list[Value]) -> list[Value]:
-    """All known, or all of nodes."""
+    """All of constants, or all of nodes."""
     if all(is_known(value) for value in values):
         return values
-    return [nodes(graph, value) for value in values]
+    return [as_nodes(graph, value) for value in values]
 
 
 def _places(shape: tuple[int, ...]) -> np.ndarray:

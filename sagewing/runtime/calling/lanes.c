@@ -1,7 +1,7 @@
 #include "sagewing_filter.h"
 
-/* The records from `group` on, as many as there are lanes; those from `last` on are the last one
- * again, and nothing of them is kept. */
+/* The records from `group` on, one in each lane. Lanes beyond the last record repeat it, and their
+ * results are not kept. */
 static void run(const sw_records *records, long group, long last)
 {
     const int count = last - group < SW_LANES ? (int)(last - group) : SW_LANES;

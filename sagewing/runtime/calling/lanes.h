@@ -1,4 +1,4 @@
-/* A number of several records at once, each in a lane of a vector of GNU C (gcc, clang). */
+/* Numbers of several records, each in a lane of a vector of GNU C (gcc, clang). */
 
 #ifndef SAGEWING_LANES_H
 #define SAGEWING_LANES_H
@@ -18,8 +18,8 @@
 enum { SW_LANES = SW_BYTES / sizeof(sw_real) };
 
 typedef sw_real sw_lanes SW_VECTOR;
-/* Whole numbers of 32 bits, whatever their place has, and flags: 0 or -1, as comparisons of such
- * vectors are. */
+/* Integers of 32 bits, also where a lane has 64, and flags, which are 0 or -1 like comparisons of
+ * such vectors. */
 #ifdef SW_DOUBLE
 typedef int64_t sw_ints SW_VECTOR;
 typedef uint64_t sw_uints SW_VECTOR;
@@ -30,7 +30,7 @@ typedef uint32_t sw_uints SW_VECTOR;
 #define SW_WHOLE(a) ((sw_ints)(a))
 #endif
 
-/* The same in every lane; the difference from zero keeps the sign of one. */
+/* The same number in every lane; minus zero, because -0 plus zero is 0. */
 #define SW_ALL(a) ((a) - (sw_lanes){0})
 #define SW_ALL_INTS(a) ((a) + (sw_ints){0})
 
@@ -116,14 +116,14 @@ static inline sw_lanes sw_lanes_log(sw_lanes a)
                             - 1.2420140846e-1F) * t + 1.4249322787e-1F) * t - 1.6668057665e-1F) * t
                          + 2.0000714765e-1F) * t - 2.4999993993e-1F) * t + 3.3333331174e-1F;
     const sw_lanes y = (p * t * t2 + m * -2.12194440e-4F) - 0.5F * t2 + t + m * 0.693359375F;
-    /* Where it is no positive number: what is infinite stays so, log 0 = -infinity, the rest NaN */
+    /* Not a positive number: log(infinity) = infinity, log(0) = -infinity, all others NaN */
     const sw_lanes odd = sw_lanes_select((sw_ints)(a == 0), SW_ALL(-INFINITY),
                                          sw_lanes_select((sw_ints)(a > 0), a, SW_ALL(NAN)));
     return sw_lanes_select((sw_ints)(a > 0) & (sw_ints)(a < INFINITY), y, odd);
 }
 #endif
 
-/* A function of numbers in every lane; a loop over arrays is what compilers vectorise. */
+/* A function of numbers applied in every lane; compilers vectorise loops over arrays. */
 #define SW_LIFT(to, result, function, type)                                        \
     static inline result to(type a)                                                \
     {                                                                              \

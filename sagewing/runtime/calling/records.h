@@ -1,6 +1,6 @@
-/* What Python calls, beside the filter itself; cffi reads these lines, too. */
+/* What Python calls besides the filter; cffi reads these lines, too. */
 
-/* One record, step by step: what a step is given waits here, and what it says stays here. */
+/* One record, step by step: the measurement and inputs of a step, the state and the estimate. */
 typedef struct {
     sw_real z[SW_NZ];
     sw_real u[SW_NU + 1];
@@ -8,8 +8,8 @@ typedef struct {
     sw_estimate estimate;
 } sw_record;
 
-/* Whole records: what is true of record i at step k stands at i * steps + k. The inputs u and the
- * durations dt may be shared: then the number of them from one record, or step, to the next is 0. */
+/* Whole records: step k of record i is entry i * steps + k. The inputs u and the durations dt may be
+ * shared: then their stride from one record, or from one step, to the next is 0. */
 typedef struct {
     long steps;
     sw_state *states;
@@ -24,5 +24,5 @@ typedef struct {
 
 void sw_record_step(sw_record *record, double dt);
 void sw_records_run(const sw_records *records, long first, long last);
-/* As many records as are run at once. */
+/* How many records are run at once. */
 int sw_records_together(void);
