@@ -23,7 +23,7 @@ from sagewing.errors import InputError
 from sagewing.filters import EKF, ENNAKF, LEKF, VBAKF, KalmanNet, NDRSageHusa, SageHusa
 from sagewing.models import Model
 from sagewing.policy import Network, Noise, Policy, Universal
-from sagewing.policy.filter_settings import TrainedIn
+from sagewing.policy.filter_settings import StoredPolicy
 from sagewing.policy.ndr.untrained import untrained
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Numbers
@@ -256,7 +256,7 @@ def build(
 
 def learned_noise(learned: Any) -> Noise | None:
     """Noise variances that were learned: tuned ones, or those that a policy begins with."""
-    if isinstance(learned, TrainedIn):
+    if isinstance(learned, StoredPolicy):
         return learned.nominal
     return learned if isinstance(learned, Noise) else None
 
@@ -267,5 +267,5 @@ def _check_learned(found: CatalogueEntry, learned: Any) -> None:
         if not (learned is None or isinstance(learned, Noise)):
             raise InputError(f"{name} has no use for this policy; use none, or --filter ndr.")
     elif learned is None or isinstance(learned, Noise):
-        what = "a policy" if issubclass(needs, TrainedIn) else f"a {needs.__name__}"
+        what = "a policy" if issubclass(needs, StoredPolicy) else f"a {needs.__name__}"
         raise InputError(f"--filter {name} needs {what}: a folder of `sagewing train`, or a name.")

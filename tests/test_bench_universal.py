@@ -78,8 +78,11 @@ def test_a_filter_is_held_against_another_run_by_run():
         (["bench", "universal", "--policies", "nobody"], "There is no shipped policy 'nobody'"),
         (["bench", "universal", "--policies", "chaos"], "Universal.load reads"),
         (["train", "universal", "--epochs", "0"], "--epochs must be at least 1"),
-        (["train", "universal", "--proof", "50"], "A proof is 0, for none, or between 6 and 20"),
-        (["train", "universal", "--reach", "-1"], "The reach of a bend is not negative"),
+        (
+            ["train", "universal", "--alarm-threshold", "50"],
+            "must be 0, for no tests, or between 6 and 20",
+        ),
+        (["train", "universal", "--probe-sigmas", "-1"], "probe_sigmas must not be negative"),
     ],
 )
 def test_a_slip_on_the_command_line_is_a_sentence(args, says, tmp_path, capsys):

@@ -15,7 +15,7 @@ import sagewing as sw
 from sagewing.filters import Attenuation, Frozen, StepInfo
 from sagewing.filters.run import Result
 from sagewing.filters.step import Linearization
-from sagewing.policy.universal.policy import bend
+from sagewing.policy.universal.policy import curvature
 from sagewing.studies.universal import TRAININGS
 from sagewing.train.losses import state_loss
 
@@ -75,10 +75,10 @@ def plain(policy):
     return Plain((A, B, V, H), q, r, z, estimates(policy, (A, B, V, H), q, r, z))
 
 
-def test_it_adapts_and_bends(policy, plain):
+def test_it_adapts_and_adds_curvature(policy, plain):
     for noise, base in ((plain.made.q, plain.q), (plain.made.r, plain.r)):
         assert np.ptp(np.log(noise / base), axis=0).min() > 0.1
-    straight = sw.Universal(proof=policy.proof, key=jax.random.key(0))
+    straight = sw.Universal(alarm_threshold=policy.alarm_threshold, key=jax.random.key(0))
     weights = (policy.measured, policy.state)
     straight = eqx.tree_at(lambda p: (p.measured, p.state), straight, weights)
     assert np.abs(estimates(straight, *plain[:-1]).x - plain.made.x).max() > 0.01
@@ -135,7 +135,7 @@ def test_what_does_not_arrive_leaves_noise_and_memory_alone(policy, plain):
     before = sw.run(filt, *start, z, dt=DT).state
     gap = np.concatenate([z, np.full((7, 2), np.nan)])
     after = sw.run(filt, *start, gap, dt=DT).state
-    kept, now = ((s.q, s.r, s.memory._replace(sway=None)) for s in (before, after))
+    kept, now = ((s.q, s.r, s.memory._replace(gain_sensitivity=None)) for s in (before, after))
     assert all(jax.tree.leaves(jax.tree.map(np.array_equal, kept, now)))
     assert not np.array_equal(before.x, after.x)
 
@@ -146,12 +146,12 @@ def test_a_switch_of_sensors_starts_the_memory_of_channels_anew(policy):
     filt = sw.NDRSageHusa(model, [0.1, 0.1], [[1.0], [4.0]], policy)
     z = np.random.default_rng(3).normal(size=(12, 1))
     modes = (np.arange(12) >= 10).astype(float)[:, None]
-    of_r, of_q, *_ = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
-    assert of_r.times.tolist() == [2.0]
-    assert of_q.times.tolist() == [12.0]
+    channels, states, *_ = sw.run(filt, np.zeros(2), np.eye(2), z, modes, dt=DT).state.memory
+    assert channels.times.tolist() == [2.0]
+    assert states.times.tolist() == [12.0]
 
 
-def test_the_sway_is_what_a_larger_gain_would_have_changed():
+def test_the_gain_sensitivity_is_the_derivative_of_the_estimate_by_the_gain():
     """Against x of filters whose gains are all a little larger, and a little smaller."""
     A, H, q, r = system()
     z = np.random.default_rng(5).normal(size=(30, 2))
@@ -175,7 +175,7 @@ def test_the_sway_is_what_a_larger_gain_would_have_changed():
         seen = map(jnp.asarray, (nu, nu, S, np.sqrt(S), K, q, r, np.ones(2, bool)))
         memory = policy(memory, StepInfo(*seen, linear))[1]
     more, less = (list(estimates(scale))[-1][0] for scale in (1.0 + eps, 1.0 - eps))
-    np.testing.assert_allclose(memory.sway, (more - less) / (2.0 * eps), rtol=1e-3)
+    np.testing.assert_allclose(memory.gain_sensitivity, (more - less) / (2.0 * eps), rtol=1e-3)
 
 
 class Parabola(sw.Model):
@@ -189,15 +189,15 @@ class Parabola(sw.Model):
 
 
 class Bending(Frozen):
-    """An EKF that knows how far f bends along (0.1, 0.6)."""
+    """An EKF that knows the curvature of f along (0.1, 0.6)."""
 
     def __call__(self, memory, info):
-        sway = jnp.array([0.1, 0.6])
-        bent = bend(info.linear, 2.0, sway, info.linear.F @ sway, info.arrived)
+        along = jnp.array([0.1, 0.6])
+        bent = curvature(info.linear, 2.0, along, info.linear.F @ along, info.arrived)
         return Attenuation(inflate_r=jnp.ones_like(info.r), curvature=bent), None, bent
 
 
-def test_a_bend_is_what_is_left_of_f_beside_its_tangent_and_widens_P():
+def test_curvature_is_f_less_its_linearisation_and_widens_P():
     x, P = jnp.array([1.0, 2.0]), jnp.array([[0.04, 0.0], [0.0, 0.09]])
     filt = sw.EKF(Parabola(), [0.01, 0.01], [1.0])
     filt = eqx.tree_at(lambda f: f.rule.policy, filt, Bending())

@@ -9,7 +9,7 @@ import tyro
 from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.codegen.package import recorded, write_package
-from sagewing.policy.filter_settings import TrainedIn
+from sagewing.policy.filter_settings import StoredPolicy
 from sagewing.problems.named import problem_named, trained_on
 from sagewing.problems.own_model import own_problem
 from sagewing.problems.problem import draw_record
@@ -63,7 +63,7 @@ class Export:
             problem = own_problem(self.model, self.q, self.r, self.x0, self.inputs, self.dt)
         else:
             problem = problem_named(self.model or trained_on(training), training)
-        of_policy = "ndr" if isinstance(learned, TrainedIn) else "ekf"
+        of_policy = "ndr" if isinstance(learned, StoredPolicy) else "ekf"
         name = self.filter or str(training.get("filter", of_policy))
         filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
         with console.err.status("recording and generating"):

@@ -20,7 +20,7 @@ from sagewing.logs.timeline import Timeline, timeline
 from sagewing.logs.track import Track
 from sagewing.logs.tum import tum
 from sagewing.policy import Noise
-from sagewing.policy.filter_settings import TrainedIn
+from sagewing.policy.filter_settings import StoredPolicy
 from sagewing.problems.weights import flight_weights, learned_part, runnable
 from sagewing.report import log as log_report
 from sagewing.report.page.drawing import drawing_of
@@ -81,7 +81,7 @@ class Run:
         if self.policy is None:
             return flight_weights(filters, "real", "good", {})
         policy, _ = learned_part(self.policy)
-        if not isinstance(policy, TrainedIn):
+        if not isinstance(policy, StoredPolicy):
             what = "tuned noise" if isinstance(policy, Noise) else "a network"
             raise InputError(f"--policy takes a policy; {self.policy} holds {what}.")
         if "ndr" not in filters:

@@ -50,9 +50,9 @@ class TrainUniversal:
     """weight of the distance of q and r from the true ones, in logarithms"""
     wrong_models: float = 0.35
     """share of the episodes with something wrong in which the model is wrong, too"""
-    proof: float = 10.5
+    alarm_threshold: float = 10.5
     """CUSUM of the log likelihood ratio, against the nominal noise, above which it adapts"""
-    reach: float = 2.5
+    probe_sigmas: float = 2.5
     """standard deviations from the mean at which the curvature of f is probed; 0: not at all"""
     begin: str = ""
     """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""
@@ -74,8 +74,8 @@ class TrainUniversal:
             loss_to_ekf=self.loss_to_ekf,
             noise_weight=self.noise_weight,
             wrong_models=self.wrong_models,
-            proof=self.proof,
-            reach=self.reach,
+            alarm_threshold=self.alarm_threshold,
+            probe_sigmas=self.probe_sigmas,
         )
         seeds = list(range(self.seed, self.seed + self.seeds))
         names = [name.strip() for name in self.begin.split(",") if name]

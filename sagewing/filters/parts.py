@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 
+from sagewing.filters.protocols import Filter
+
 
 class Rest(NamedTuple):
     """What a filter is besides its arrays, as a key of a table: a module with a list is none."""
@@ -15,7 +17,7 @@ class Rest(NamedTuple):
     structure: Any
 
 
-def separated(filt: Any) -> tuple[tuple[Any, ...], Rest]:
+def separated(filt: Filter) -> tuple[tuple[Any, ...], Rest]:
     """The arrays of a filter, and the rest of it."""
     leaves, structure = jax.tree.flatten(filt)
     where = tuple(i for i, leaf in enumerate(leaves) if eqx.is_array(leaf))

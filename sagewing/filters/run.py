@@ -90,17 +90,7 @@ def run(
     save: Save | None = None,
     extra: Any = None,
 ) -> Result | Saved:
-    """Filter one record z [T, n_z], or a batch of them [B, T, n_z] in one compiled program.
-
-    `x0`, `P0`, `u` and `dt` may be shared by the batch or have one entry for each record. A channel
-    is absent where `mask` is False or z is not finite; a step without any is a prediction.
-
-    With `save` a function of your own says what is kept of a step: `save(step, extra)` gets the
-    `Step`, and the step's part of the arrays `extra` ([T, ...] or [B, T, ...], such as a truth). A
-    batch is the last axis of what it gets and returns. Each new function is compiled anew.
-
-    Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
-    """
+    """`sw.run` in JAX: one compiled program, for one record or a batch; see `runtime/run.py`."""
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))

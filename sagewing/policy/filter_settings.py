@@ -12,8 +12,8 @@ from sagewing.policy.storage import Stored, number, numbers
 MOST_MODES = 64  # of a model; more are a damaged file
 
 
-class Inside(NamedTuple):
-    """The filter around a policy: see `TrainedIn`."""
+class FilterSettings(NamedTuple):
+    """The filter around a policy: see `StoredPolicy`."""
 
     bounds: tuple[float, float]
     gain_noise: GainNoise
@@ -22,7 +22,7 @@ class Inside(NamedTuple):
     adapts_in: tuple[int, ...] | None = None
 
     @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "Inside":
+    def from_card(cls, card: dict[str, Any]) -> "FilterSettings":
         """As a policy's card has it."""
         inside = card["filter"]
         if not isinstance(inside["bounds"], list):
@@ -35,7 +35,7 @@ class Inside(NamedTuple):
         return cls((low, high), inside["gain_noise"], nominal, gate, modes)
 
 
-class TrainedIn(Stored):
+class StoredPolicy(Stored):
     """A policy with the settings of the filter that it was trained in.
 
     `bounds`, `gain_noise`, `gate`, `adapts_in` (the modes of a model in which the noise is adapted)
@@ -48,7 +48,7 @@ class TrainedIn(Stored):
     adapts_in: tuple[int, ...] | None = eqx.field(static=True)
     nominal: Noise | None
 
-    def __init__(self, inside: Inside):
+    def __init__(self, inside: FilterSettings):
         checks.adaptation(inside.bounds, inside.gain_noise)
         if inside.gate is not None:
             checks.gate(inside.gate)
@@ -59,7 +59,7 @@ class TrainedIn(Stored):
         self.nominal = inside.nominal
 
     def card(self) -> dict[str, Any]:
-        """What `Inside.from_card` reads."""
+        """What `FilterSettings.from_card` reads."""
         inside: dict[str, Any] = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
         if self.gate is not None:
             inside["gate"] = self.gate

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import jax
 import numpy as np
@@ -13,8 +13,9 @@ from jax.core import Tracer
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.loop import Save
 from sagewing.filters.protocols import Filter
-from sagewing.filters.run import Result
+from sagewing.filters.run import Result, Saved
 from sagewing.filters.run import run as run_in_jax
 from sagewing.filters.run import run_from as run_from_in_jax
 from sagewing.runtime.compiled import CompiledFilter, compiled_filter
@@ -27,6 +28,7 @@ PIECES_PER_CORE = 8
 LEAST_FOR_LANES = 4
 
 
+@overload
 def run(
     filt: Filter,
     x0: Numbers,
@@ -36,7 +38,41 @@ def run(
     dt: Numbers = 0.01,
     mask: Numbers | None = None,
     backend: RunBackend = "jax",
-) -> Result:
+    *,
+    save: None = None,
+    extra: Any = None,
+) -> Result: ...
+
+
+@overload
+def run(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
+    backend: RunBackend = "jax",
+    *,
+    save: Save,
+    extra: Any = None,
+) -> Saved: ...
+
+
+def run(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    mask: Numbers | None = None,
+    backend: RunBackend = "jax",
+    *,
+    save: Save | None = None,
+    extra: Any = None,
+) -> Result | Saved:
     """Filter one record z [T, n_z], or a batch of them [B, T, n_z].
 
     `x0`, `P0`, `u` and `dt` may be shared by the batch or have one entry for each record. A channel
@@ -47,10 +83,20 @@ def run(
     filter, once for single records and once for four or more, which are run several at once, and
     gives numpy arrays.
 
+    With `save` (in JAX) a function of your own says what is kept of a step: `save(step, extra)`
+    gets the `Step`, with all that it computed, and the step's part of the arrays in `extra`
+    ([T, ...] or [B, T, ...], such as a truth). A batch is the last axis of what it gets and
+    returns. A function is compiled once: give the same one again, and no new lambda at each call.
+
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
     if _checked(backend) == "jax":
-        return run_in_jax(filt, x0, P0, z, u, dt, mask)
+        if save is None:
+            return run_in_jax(filt, x0, P0, z, u, dt, mask)
+        return run_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)
+    if save is not None:
+        raise InputError('save= needs backend="jax": generated C keeps what `Result` has.')
+    checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
     return _in_c(filt, state, record)

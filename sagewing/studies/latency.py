@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from sagewing.codegen.c99 import CSource, c_source
 from sagewing.codegen.header import NAME
+from sagewing.filters.protocols import Filter
 from sagewing.runtime.cache import FLAGS
 from sagewing.runtime.compiling import run_compiler
 from sagewing.runtime.online import Online
@@ -28,7 +29,7 @@ ROUNDS = 5  # in a loop of C, where a step is so short that any other program ca
 class TimedFilter(NamedTuple):
     """A filter, where it starts, and rows of measurements and inputs to go round and round."""
 
-    filt: Any
+    filt: Filter
     x0: Float[np.ndarray, "n_x"]
     P0: Float[np.ndarray, "n_x n_x"]
     z: Float[np.ndarray, "T n_z"]

@@ -17,7 +17,7 @@ from sagewing.filters.protocols import GainNoise
 from sagewing.logs import Flight
 from sagewing.models import QDRONE, Vehicle
 from sagewing.policy import Architecture, Noise, Policy, Universal
-from sagewing.policy.filter_settings import TrainedIn
+from sagewing.policy.filter_settings import StoredPolicy
 from sagewing.problems.flight.records import (
     IMU,
     POSE,
@@ -157,7 +157,7 @@ def train_flight(
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
             drawn = draw(key, joined, setup, steps)
-            if isinstance(learned, TrainedIn) and not setup.learn_nominal:
+            if isinstance(learned, StoredPolicy) and not setup.learn_nominal:
                 learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_kept)
             filt = catalogue.build(setup.filter, model, Q0, R0, learned)
             weight = setup.aux_weight

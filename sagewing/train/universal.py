@@ -56,7 +56,7 @@ class UniversalTraining:
     them. An error counts by the logarithm of its ratio to the oracle's, or to the nominal EKF's
     where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, and `noise_weight`
     how far q and r are from the truth. Where something is wrong, the model is, too, in the share
-    `wrong_models` of the episodes. `proof` and `reach` are the policy's.
+    `wrong_models` of the episodes. `alarm_threshold` and `probe_sigmas` are the policy's.
     """
 
     schedule: Schedule = field(default_factory=schedule)
@@ -69,8 +69,8 @@ class UniversalTraining:
     bank: int = 8
     hidden: tuple[int, ...] = (16, 8)
     bounds: tuple[float, float] = (1e-5, 1e4)
-    proof: float = 10.5
-    reach: float = 2.5
+    alarm_threshold: float = 10.5
+    probe_sigmas: float = 2.5
 
 
 class Errors(NamedTuple):
@@ -124,7 +124,12 @@ def train_universal(
     ]
     return train(
         lambda key: Universal(
-            setup.bank, setup.hidden, setup.bounds, proof=setup.proof, reach=setup.reach, key=key
+            setup.bank,
+            setup.hidden,
+            setup.bounds,
+            alarm_threshold=setup.alarm_threshold,
+            probe_sigmas=setup.probe_sigmas,
+            key=key,
         ),
         parts,
         setup.schedule,

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from sagewing.errors import InputError
 from sagewing.filters.protocols import GainNoise
 from sagewing.filters.step import Attenuation, StepInfo
-from sagewing.policy.filter_settings import Inside, TrainedIn
+from sagewing.policy.filter_settings import FilterSettings, StoredPolicy
 from sagewing.policy.layers import GRU, MLP
 from sagewing.policy.ndr.architecture import Architecture
 from sagewing.policy.ndr.features import FEATURES, Features
@@ -26,7 +26,7 @@ class Trace(NamedTuple):
     c: Float[Array, "d_c *batch"]
 
 
-class Policy(TrainedIn):
+class Policy(StoredPolicy):
     """The recurrent network that chooses a forgetting factor for every channel."""
 
     kind = "ndr"
@@ -49,7 +49,7 @@ class Policy(TrainedIn):
         *,
         key: PRNGKeyArray,
     ):
-        super().__init__(Inside(bounds, gain_noise, nominal, gate, adapts_in))
+        super().__init__(FilterSettings(bounds, gain_noise, nominal, gate, adapts_in))
         k_enc, k_gru, k_ctx, k_head, k_dec = jax.random.split(key, 5)
         n_in = [arch.encoder[-1]] + [arch.hidden] * (arch.depth - 1)
         # p_k joins the shallow context and, where there is more than one layer, the deepest one.
@@ -103,5 +103,5 @@ class Policy(TrainedIn):
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Policy":
         """A policy of these sizes."""
-        own = Inside.from_card(card)
+        own = FilterSettings.from_card(card)
         return cls(Architecture.from_card(card), *own, key=jax.random.key(0))

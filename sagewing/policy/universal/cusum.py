@@ -1,14 +1,15 @@
-"""Is anything wrong at all? Until the innovations prove it, the nominal noise stands.
+"""Has the nominal noise been proven wrong? CUSUM tests on the innovations.
 
 While the nominal noise is right, a whitened innovation is normal, of variance 1, and independent of
-what went before it. Each test adds up, never below zero, the logarithm of how much better another
-hypothesis explains the innovations (CUSUM): their variance is another, or a larger gain would have
-expected them, or both. Where nothing is wrong a test that begins at zero comes to a sum of `proof`
-no more often than every exp(proof) steps (Lorden 1971); one that begins at `first` does so before
-it has ever come back to zero with a chance of exp(first - proof) at most.
+those before it. Each test adds up, never below zero, the log-likelihood ratio of another
+hypothesis: the innovations have another variance, or a larger gain would have predicted them, or
+both. Where nothing is wrong, a test that begins at zero reaches `alarm_threshold` no more often
+than every exp(alarm_threshold) steps (Lorden 1971); one that begins at `first` reaches it before it
+has come back to zero with a probability of at most exp(first - alarm_threshold). Channels that are
+tested one by one share that probability: each test begins lower by the logarithm of their number.
 
-What is proven once stays so: from then on innovations are those of the adapted filter, and say
-nothing of the nominal one.
+An alarm lasts: after it the innovations are those of the adapted filter, and no test of the nominal
+one.
 """
 
 import math
@@ -17,63 +18,53 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sagewing.policy.universal.settings import CHANNEL_TESTS, JOINT_TESTS, LARGEST_SUM
 from sagewing.shapes import Arrived, Measurements, Values
 
-# Hypotheses on all channels together, and on the variance of one: that over what S says, the share
-# by which every gain should have been larger, and the sum that the test begins with: what is wrong
-# is mostly wrong from the beginning. Many channels that are tested one by one share a chance of
-# being wrong: each begins lower by the logarithm of their number.
-TOGETHER = (
-    (4.0, 0.0, 6.0),  # R is too small
-    (1.2, 0.7, 6.0),  # Q is too small: what ten times as much looks like in few channels
-    (1.0, -1.0, 3.0),  # Q is too large
-    (0.5, 0.5, 3.0),  # R is too large
-)
-ALONE = ((3.0, 6.0), (1.0 / 3.0, 3.0))
-MOST = 20.0  # a sum goes no further: it must be able to come back
-LEAST_PROOF = max(first for *_, first in (*TOGETHER, *ALONE))
+
+class CusumState(NamedTuple):
+    """The sums of the tests, of each channel and jointly, and whether one has raised an alarm."""
+
+    channels: Float[Array, "tests n_z *batch"]
+    joint: Float[Array, "tests *batch"]
+    alarm: Values
 
 
-class Doubt(NamedTuple):
-    """The sums of all tests, and whether one of them has ever come to a proof."""
-
-    alone: Float[Array, "hypotheses n_z *batch"]
-    together: Float[Array, "hypotheses *batch"]
-    proven: Values
-
-
-def none_yet(r: Measurements) -> Doubt:
-    """Nothing seen yet."""
+def begin(r: Measurements) -> CusumState:
+    """Before the first measurement."""
     shared = math.log(len(r))
-    alone = jnp.stack([jnp.full_like(r, max(first - shared, 0.0)) for *_, first in ALONE])
-    together = jnp.stack([jnp.full_like(r[0], first) for *_, first in TOGETHER])
-    return Doubt(alone, together, jnp.zeros_like(r[0]))
+    channels = [jnp.full_like(r, max(first - shared, 0.0)) for *_, first in CHANNEL_TESTS]
+    joint = [jnp.full_like(r[0], first) for *_, first in JOINT_TESTS]
+    return CusumState(jnp.stack(channels), jnp.stack(joint), jnp.zeros_like(r[0]))
 
 
-def weighed(
-    doubt: Doubt,
-    proof: float,
+def update(
+    state: CusumState,
+    alarm_threshold: float,
     white: Measurements,
-    by_gain: Measurements,
+    expected: Measurements,
     squares: Measurements,
     arrived: Arrived,
-) -> Doubt:
-    """One more innovation: whitened, what the sway expects of that, and its squares over S."""
+) -> CusumState:
+    """One more innovation: whitened, what a larger gain expects of that, and nu^2 / S."""
     count = jnp.sum(arrived, axis=0, dtype=white.dtype)
     square, along, own = (
-        jnp.sum(a * b, axis=0) for a, b in ((white, white), (white, by_gain), (by_gain, by_gain))
+        jnp.sum(a * b, axis=0) for a, b in ((white, white), (white, expected), (expected, expected))
     )
-    together = [
+    joint = [
         0.5 * square - 0.5 / rho * (square - 2.0 * c * along + c**2 * own) - _half_log(rho) * count
-        for rho, c, _ in TOGETHER
+        for rho, c, _ in JOINT_TESTS
     ]
-    alone = [0.5 * (1.0 - 1.0 / rho) * squares - _half_log(rho) * arrived for rho, _ in ALONE]
-    alone, together = (
-        jnp.clip(before + jnp.stack(more), 0.0, MOST)
-        for before, more in ((doubt.alone, alone), (doubt.together, together))
+    channels = [
+        0.5 * (1.0 - 1.0 / rho) * squares - _half_log(rho) * arrived for rho, _ in CHANNEL_TESTS
+    ]
+    channels, joint = (
+        jnp.clip(before + jnp.stack(more), 0.0, LARGEST_SUM)
+        for before, more in ((state.channels, channels), (state.joint, joint))
     )
-    proven = jnp.any(alone > proof, axis=(0, 1)) | jnp.any(together > proof, axis=0)
-    return Doubt(alone, together, jnp.where(proven, 1.0, doubt.proven))
+    alarm = jnp.any(channels > alarm_threshold, axis=(0, 1))
+    alarm = alarm | jnp.any(joint > alarm_threshold, axis=0)
+    return CusumState(channels, joint, jnp.where(alarm, 1.0, state.alarm))
 
 
 def _half_log(rho: float) -> float:

@@ -1,4 +1,4 @@
-"""What a channel or a state is judged by: running means and numbers without units and signs."""
+"""The features of a channel and of a state: running means, and numbers without units and signs."""
 
 from collections.abc import Sequence
 
@@ -7,72 +7,76 @@ import jax.numpy as jnp
 
 from sagewing.filters.kernels import diagonal, whiten
 from sagewing.filters.step import StepInfo
-from sagewing.policy.universal.network import Channels, Rows, Table, share_of_now
+from sagewing.policy.universal.network import Channels, Rows, Table, weight_of_new
+from sagewing.policy.universal.settings import (
+    CLIP,
+    LARGEST_INNOVATION,
+    LARGEST_SQUARE,
+    LEAST,
+    LEAST_NOVELTY,
+    LEAST_SENSITIVITY,
+    RATES,
+    TINY,
+)
 from sagewing.shapes import Measurements, States
 
-RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
-LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
-MOST_TOGETHER = 3.0  # standard deviations of an innovation, in the regression of all channels
-LEAST_SWAY = 1e-4  # of the variance: a smaller square says nothing
-LEAST = 1e-12  # whose square is still a number
-TINY = 1e-30  # keeps a quotient of nothing by nothing a number
-CLIP = 8.0  # of a feature that is not bounded by itself
-LEAST_YOUTH = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
 
-
-def averaged(means: Rows, values: Sequence[Rows], count: Rows, heard: Rows) -> Rows:
-    """The running means of every value at all rates, with what is new."""
-    share = share_of_now(jnp.asarray(RATES, count.dtype), count, heard)
-    new = [mean + share * (value - mean) for mean, value in zip(means, values, strict=True)]
+def running_means(means: Rows, values: Sequence[Rows], count: Rows, arrived: Rows) -> Rows:
+    """The running means of every value at all rates, with the new values."""
+    weight = weight_of_new(jnp.asarray(RATES, count.dtype), count, arrived)
+    new = [mean + weight * (value - mean) for mean, value in zip(means, values, strict=True)]
     return jax.lax.stop_gradient(jnp.stack(new))
 
 
-def together(
-    means: Rows, times: Channels, info: StepInfo, expected: Measurements, heard: Measurements
+def joint_regression(
+    means: Rows, count: Channels, info: StepInfo, expected: Measurements, weight: Measurements
 ) -> tuple[Channels, Rows]:
-    """One more time that anything arrived, and the regression of all that did on the sway."""
+    """The count of steps with a measurement, and the regression of all innovations on `expected`.
+
+    `weight` is the part of each innovation that is not inflated away.
+    """
     # Cut and weighed channel by channel, before whitening: their order must not matter
-    weight, most = jnp.sqrt(heard), MOST_TOGETHER * jnp.sqrt(diagonal(info.S))
-    white = whiten(info.L, weight * jnp.clip(info.nu, -most, most))
-    by_gain = whiten(info.L, weight * jnp.where(info.arrived, expected, 0.0))
+    root, most = jnp.sqrt(weight), LARGEST_INNOVATION * jnp.sqrt(diagonal(info.S))
+    white = whiten(info.L, root * jnp.clip(info.nu, -most, most))
+    by_gain = whiten(info.L, root * jnp.where(info.arrived, expected, 0.0))
     any_arrived = jnp.any(info.arrived, axis=0)
-    times = times + any_arrived
+    count = count + any_arrived
     values = [jnp.sum(a * by_gain, axis=0) for a in (white, by_gain)]
-    return times, averaged(means, values, times[0], any_arrived)
+    return count, running_means(means, values, count[0], any_arrived)
 
 
-def evidence(means: Rows, times: Rows) -> list[Rows]:
-    """At each rate: by how much the gain is wrong, and how sure that is; between -1 and 1."""
-    cross, own = means[0], means[1] + LEAST_SWAY
-    share = share_of_now(jnp.asarray(RATES, means.dtype), times, jnp.ones_like(times, bool))
-    sure = cross / jnp.sqrt(own * share)
-    return [*(cross / (jnp.abs(cross) + own)), *(sure / (2.0 + jnp.abs(sure)))]
+def gain_error(means: Rows, count: Rows) -> list[Rows]:
+    """At each rate: how wrong the gain is, and how significant that is; between -1 and 1."""
+    cross, own = means[0], means[1] + LEAST_SENSITIVITY
+    weight = weight_of_new(jnp.asarray(RATES, means.dtype), count, jnp.ones_like(count, bool))
+    significance = cross / jnp.sqrt(own * weight)
+    return [*(cross / (jnp.abs(cross) + own)), *(significance / (2.0 + jnp.abs(significance)))]
 
 
 def square_and_product(
     x: Channels, last: Channels, variance: Channels
 ) -> tuple[Channels, Channels]:
-    """x^2 and x times the last one, within reason."""
+    """x^2 and x times the last one, both limited."""
     most = LARGEST_SQUARE * variance
     return jnp.minimum(x**2, most), jnp.clip(x * last, -most, most)
 
 
 def regressed(x: Channels, expected: Channels, variance: Channels) -> tuple[Channels, Channels]:
-    """x times what a larger gain would have changed, and the square of that, within reason."""
+    """x times what a larger gain would have changed, and the square of that, both limited."""
     most = LARGEST_SQUARE * variance
     return jnp.clip(x * expected, -most, most), jnp.minimum(expected**2, most)
 
 
 def slopes(cross: Table, own: Table, squares: Table, variance: Channels) -> Rows:
     """How x goes with what was expected: the correlations, and the slopes, between -1 and 1."""
-    least = LEAST_SWAY * variance + LEAST
+    least = LEAST_SENSITIVITY * variance + LEAST
     own = own + least
     correlation = cross / jnp.sqrt((squares + least) * own)
     return jnp.concatenate([correlation, cross / (jnp.abs(cross) + own)])
 
 
-def within(a: States, most: States) -> States:
-    """`a`, at most so large; zero where it is no number."""
+def limited(a: States, most: States) -> States:
+    """`a`, limited in size; zero where it is NaN."""
     a = jnp.clip(a, -most, most)
     return jnp.where(jnp.isnan(a), 0.0, a)
 
@@ -82,16 +86,17 @@ def contrast(a: jax.Array, b: jax.Array) -> jax.Array:
     return (a - b) / (a + b + TINY)
 
 
-def youth(count: Channels) -> Channels:
-    """How little has been seen so far."""
-    return jnp.maximum(1.0 / jnp.sqrt(count + 1.0), LEAST_YOUTH)
+def novelty(count: Channels) -> Channels:
+    """1 / sqrt(k + 1): how few measurements there have been."""
+    return jnp.maximum(1.0 / jnp.sqrt(count + 1.0), LEAST_NOVELTY)
 
 
 def clipped(a: Rows) -> Rows:
-    """Not too large a number."""
+    """A feature that is not bounded by itself."""
     return jnp.clip(a, -CLIP, CLIP)
 
 
-def observed(y: Sequence[Rows]) -> Rows:
-    """The features: what a descent does not go back through."""
-    return jax.lax.stop_gradient(jnp.stack(y))
+def stacked(names: tuple[str, ...], rows: Sequence[Rows]) -> Rows:
+    """The features of these names; a gradient does not go back through them."""
+    assert len(names) == len(rows), (len(names), len(rows))
+    return jax.lax.stop_gradient(jnp.stack(rows))

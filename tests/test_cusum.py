@@ -1,4 +1,4 @@
-"""The universal policy adapts nothing until something is proven wrong, and then soon."""
+"""The universal policy adapts nothing until a test raises an alarm, and then soon."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from linear import Linear, system
 from scipy.stats import norm
 
 import sagewing as sw
-from sagewing.policy.universal import cusum as doubts
+from sagewing.policy.universal import cusum, settings
 
 pytestmark = pytest.mark.usefixtures("float64")
 DT = 0.1
@@ -32,7 +32,7 @@ def nominal_record(A, H, q, r, runs, steps, times_q=1.0, times_r=1.0):
     return z
 
 
-def ever_proven(z, A, H, q, r, policy):
+def alarms(z, A, H, q, r, policy):
     """The step from which on each record's noise is adapted; as many as there are where never."""
     filt = sw.NDRSageHusa(Linear(jnp.asarray(A), jnp.asarray(H)), q, r, policy)
     made = sw.run(filt, np.zeros(len(q)), np.diag(10.0 * q), z, dt=DT)
@@ -40,11 +40,11 @@ def ever_proven(z, A, H, q, r, policy):
     return made, np.where(acts.any(axis=1), acts.argmax(axis=1), z.shape[1])
 
 
-def test_until_something_is_proven_wrong_it_is_the_nominal_EKF(policy):
+def test_until_an_alarm_it_is_the_nominal_EKF(policy):
     A, H, q, r = system()
     z = nominal_record(A, H, q, r, runs=200, steps=300)
-    made, since = ever_proven(z, A, H, q, r, policy)
-    assert policy.proof == PROOF
+    made, since = alarms(z, A, H, q, r, policy)
+    assert policy.alarm_threshold == PROOF
     assert np.mean(since < 300) < 0.08
     calm = since == 300
     model = Linear(jnp.asarray(A), jnp.asarray(H))
@@ -54,15 +54,15 @@ def test_until_something_is_proven_wrong_it_is_the_nominal_EKF(policy):
 
 
 def test_many_channels_prove_no_more_where_nothing_is_wrong():
-    rng, doubt = np.random.default_rng(8), doubts.none_yet(jnp.ones((12, 2000)))
+    rng, tests = np.random.default_rng(8), cusum.begin(jnp.ones((12, 2000)))
     arrived = jnp.ones((12, 2000), bool)
-    more = jax.jit(lambda doubt, w: doubts.weighed(doubt, PROOF, w, 0.0 * w, w**2, arrived))
+    more = jax.jit(lambda tests, w: cusum.update(tests, PROOF, w, 0.0 * w, w**2, arrived))
     for _ in range(300):
-        doubt = more(doubt, jnp.asarray(rng.normal(size=(12, 2000))))
-    assert jnp.mean(doubt.proven) < 0.06
+        tests = more(tests, jnp.asarray(rng.normal(size=(12, 2000))))
+    assert jnp.mean(tests.alarm) < 0.06
 
 
-def test_a_state_without_noise_has_none_before_anything_is_proven(policy):
+def test_a_state_without_noise_has_none_before_an_alarm(policy):
     q = np.repeat([0.0, 1e-3], 2)
     filt = sw.NDRSageHusa(sw.models.ConstantVelocity(axes=2), q, np.ones(2), policy)
     made = sw.run(filt, np.zeros(4), 0.1 * np.eye(4), 0.5 * np.ones((5, 2)), dt=DT)
@@ -73,10 +73,10 @@ def test_a_state_without_noise_has_none_before_anything_is_proven(policy):
     ("times_q", "times_r", "median"),
     [(1.0, 20.0, 2), (30.0, 1.0, 25), (1.0, 0.05, 25), (1e-3, 1.0, 120)],
 )
-def test_what_is_wrong_is_proven_soon(policy, times_q, times_r, median):
+def test_what_is_wrong_raises_an_alarm_soon(policy, times_q, times_r, median):
     A, H, q, r = system()
     z = nominal_record(A, H, q, r, 100, 200, times_q, times_r)
-    _, since = ever_proven(z, A, H, q, r, policy)
+    _, since = alarms(z, A, H, q, r, policy)
     assert np.median(since) <= median
     assert np.mean(since < 200) > 0.95
 
@@ -87,13 +87,13 @@ def test_the_tests_are_ratios_of_likelihoods():
     white, by_gain = rng.normal(size=(2, 3))
     arrived = np.array([True, False, True])
     white, by_gain = (np.where(arrived, a, 0.0) for a in (white, by_gain))
-    before = doubts.none_yet(jnp.ones(3))
-    after = doubts.weighed(before, PROOF, *map(jnp.asarray, (white, by_gain, white**2, arrived)))
+    before = cusum.begin(jnp.ones(3))
+    after = cusum.update(before, PROOF, *map(jnp.asarray, (white, by_gain, white**2, arrived)))
     null = norm.logpdf(white[arrived])
-    for now, (rho, c, first) in zip(after.together, doubts.TOGETHER, strict=True):
+    for now, (rho, c, first) in zip(after.joint, settings.JOINT_TESTS, strict=True):
         other = norm.logpdf(white[arrived], c * by_gain[arrived], np.sqrt(rho))
         assert np.isclose(now, max(first + np.sum(other - null), 0.0))
-    for now, (rho, first) in zip(after.alone, doubts.ALONE, strict=True):
+    for now, (rho, first) in zip(after.channels, settings.CHANNEL_TESTS, strict=True):
         other = norm.logpdf(white[arrived], 0.0, np.sqrt(rho))
         first = max(first - np.log(3.0), 0.0)
         np.testing.assert_allclose(now[arrived], np.maximum(first + other - null, 0.0))
