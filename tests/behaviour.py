@@ -1,9 +1,10 @@
-"""What every shipped policy estimates on a few short records; `python tests/behaviour.py` writes it.
+"""What every shipped policy estimates on short records; `python tests/behaviour.py` writes it.
 
 A change of behaviour shows in the diff of `behaviour.json`: look whether it is meant.
 """
 
 import json
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -49,8 +50,9 @@ def behaviour(policy: str) -> dict[str, dict[str, list[float]]]:
     learned, provenance = learned_part(policy)
     found = {}
     for name in problems_of(policy):
-        problem = problem_named(name, provenance.get("training", {}))
-        z, u = draw_record(problem, STEPS, SEED)
+        training = provenance.get("training", {})
+        problem = problem_named(name, training)
+        z, u = _record(name, json.dumps(training.get("vehicle")), training.get("without_pose"))
         built = catalogue.build(filter_of(policy), problem.model, problem.q, problem.r, learned)
         with jax.enable_x64(True):
             filt = in_precision(built, np.dtype(np.float64))
@@ -62,6 +64,14 @@ def behaviour(policy: str) -> dict[str, dict[str, list[float]]]:
             for what, row in rows.items():
                 found[f"{name}, step {k + 1}, {what}"] = [_rounded(v) for v in np.asarray(row)]
     return found
+
+
+@cache
+def _record(name: str, vehicle: str, without_pose: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """A record of a problem, which many policies share."""
+    training = {"vehicle": json.loads(vehicle)}
+    training |= {} if without_pose is None else {"without_pose": without_pose}
+    return draw_record(problem_named(name, training), STEPS, SEED)
 
 
 def _rounded(value: float) -> float:

@@ -94,3 +94,24 @@ def test_the_files_that_a_page_names_exist():
     for page in pages:
         for path in re.findall(r"`(?:sagewing|tests|benchmarks|docs)/[\w/.]+`", page.read_text()):
             assert (ROOT / path.strip("`")).exists(), f"{page.name}: {path}"
+
+
+def test_there_is_one_loop_over_the_steps_of_a_filter():
+    """A whole record, one measurement at a time, and what C is generated from."""
+    allowed = {"filters/loop.py", "runtime/online.py", "codegen/program.py"}
+    calling = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"\b(filt|self\._filt|learned|ekf|oracle)\.step\(", path.read_text())
+    }
+    assert calling == allowed
+
+
+def test_filters_have_a_type_and_no_module_is_long():
+    lengths = {}
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        assert not re.search(r"\bfilt: Any\b", text), path
+        lengths[str(path.relative_to(PACKAGE))] = len(text.splitlines())
+    assert max(lengths.values()) <= 350, max(lengths, key=lengths.__getitem__)
+    assert lengths["filters/recursion.py"] <= 200

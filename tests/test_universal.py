@@ -15,7 +15,7 @@ import sagewing as sw
 from sagewing.filters import Attenuation, Frozen, StepInfo
 from sagewing.filters.run import Result
 from sagewing.filters.step import Linearization
-from sagewing.policy.universal.policy import curvature
+from sagewing.policy.universal.curvature import curvature
 from sagewing.studies.universal import TRAININGS
 from sagewing.train.losses import state_loss
 

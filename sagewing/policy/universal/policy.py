@@ -20,12 +20,12 @@ along the gain sensitivity.
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
@@ -36,7 +36,7 @@ from sagewing.policy.ndr.architecture import DEEPEST
 from sagewing.policy.noise import Noise
 from sagewing.policy.storage import number
 from sagewing.policy.universal import cusum, settings
-from sagewing.policy.universal.cusum import CusumState
+from sagewing.policy.universal.curvature import curvature
 from sagewing.policy.universal.features import (
     clipped,
     contrast,
@@ -50,14 +50,14 @@ from sagewing.policy.universal.features import (
     square_and_product,
     stacked,
 )
-from sagewing.policy.universal.network import Banks, ChannelNetwork, Channels, Outputs, Rows
+from sagewing.policy.universal.memory import ChannelMemory, UniversalMemory
+from sagewing.policy.universal.network import ChannelNetwork, Channels, Outputs, Rows
 from sagewing.policy.universal.settings import (
     BIAS_INFLATION,
     BIAS_SHARE,
     CHANNEL_FEATURES,
     COMMON_FEATURES,
     JOINT_FEATURES,
-    LARGEST_CURVATURE,
     LARGEST_INFLATION,
     LARGEST_RATIO,
     LARGEST_SENSITIVITY,
@@ -72,38 +72,11 @@ from sagewing.policy.universal.settings import (
     STEP_R,
     TINY,
 )
-from sagewing.shapes import Arrived, Measurements, States
+from sagewing.shapes import Measurements, States
 
 LARGEST_LAYER = 512
 # What a policy of an earlier version calls its settings
 EARLIER_NAMES = {"alarm_threshold": "proof", "probe_sigmas": "reach"}
-
-
-class ChannelMemory(NamedTuple):
-    """Of every channel: its last innovation, how many times it had one, and the running means.
-
-    The learned means stand channel by channel, so that in C they are one vector each. States are
-    all corrected at once, so that one count is enough; their last correction is not needed.
-    """
-
-    last: Channels | None
-    times: Channels
-    means: Float[Array, "values rates n *batch"]
-    bank: Banks
-
-
-class UniversalMemory(NamedTuple):
-    """The memories of channels and of states, and how a larger gain would have moved the estimate.
-
-    `joint_means` are the running means of the regression of all channels together; `tests` those of
-    the nominal noise.
-    """
-
-    channels: ChannelMemory
-    states: ChannelMemory
-    gain_sensitivity: States
-    joint_means: Float[Array, "values rates *batch"]
-    tests: CusumState
 
 
 class Universal(StoredPolicy):
@@ -341,25 +314,6 @@ class Universal(StoredPolicy):
             for name, earlier in EARLIER_NAMES.items()
         )
         return cls(sizes["bank"], tuple(sizes["hidden"]), *own, *more, key=jax.random.key(0))
-
-
-def curvature(
-    linear: Linearization,
-    probe_sigmas: float,
-    sensitivity: States,
-    propagated: States,
-    arrived: Arrived,
-) -> States:
-    """f(x + dx) - f(x) - F dx, for a dx along the gain sensitivity, of which F makes `propagated`.
-
-    dx takes one state to `probe_sigmas` standard deviations. Zero where nothing arrives, which
-    keeps P from growing by its own size.
-    """
-    longest = jnp.max(jnp.abs(sensitivity) / jnp.sqrt(diagonal(linear.P) + TINY), axis=0)
-    scale = probe_sigmas / (longest + TINY)
-    offset = linear.nonlinear_offset(scale * sensitivity) - scale * propagated
-    offset = limited(offset, LARGEST_CURVATURE * jnp.sqrt(diagonal(linear.P_pred)))
-    return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), offset, 0.0))
 
 
 def _factor(largest: float, step: Channels, now: Channels, base: Channels) -> Channels:

@@ -1,0 +1,29 @@
+"""How far a nonlinear f is from its linearisation within the estimate's uncertainty."""
+
+import jax
+import jax.numpy as jnp
+
+from sagewing.filters.kernels import diagonal
+from sagewing.filters.step import Linearization
+from sagewing.policy.universal.features import limited
+from sagewing.policy.universal.settings import LARGEST_CURVATURE, TINY
+from sagewing.shapes import Arrived, States
+
+
+def curvature(
+    linear: Linearization,
+    probe_sigmas: float,
+    sensitivity: States,
+    propagated: States,
+    arrived: Arrived,
+) -> States:
+    """f(x + dx) - f(x) - F dx, for a dx along the gain sensitivity, of which F makes `propagated`.
+
+    dx takes one state to `probe_sigmas` standard deviations. Zero where nothing arrives, which
+    keeps P from growing by its own size.
+    """
+    longest = jnp.max(jnp.abs(sensitivity) / jnp.sqrt(diagonal(linear.P) + TINY), axis=0)
+    scale = probe_sigmas / (longest + TINY)
+    offset = linear.nonlinear_offset(scale * sensitivity) - scale * propagated
+    offset = limited(offset, LARGEST_CURVATURE * jnp.sqrt(diagonal(linear.P_pred)))
+    return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), offset, 0.0))
