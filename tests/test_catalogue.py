@@ -24,7 +24,6 @@ from sagewing.problems.own_model import own_problem
 from sagewing.problems.problem import draw_record
 from sagewing.report.style import label, light
 
-pytestmark = pytest.mark.usefixtures("hardly_optimised")
 COLOUR = "#117733"
 
 

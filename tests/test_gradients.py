@@ -60,6 +60,10 @@ def policy(float64):
     return sw.Policy(sw.Architecture(3, 2, depth=2), key=jax.random.key(0))
 
 
+def x_and_trace(step, extra):
+    return step.x, step.trace
+
+
 @partial(jax.jit, static_argnames="gain_noise")
 @jax.value_and_grad
 def training_loss(policy, records, gain_noise):
@@ -67,9 +71,9 @@ def training_loss(policy, records, gain_noise):
     filt = sw.NDRSageHusa(sw.models.Lorenz(), Q0, R0, policy=policy, gain_noise=gain_noise)
     state = filt.init(records.x0, records.P0)
     dt = jnp.full(T, 0.01)
-    _, estimates = scan(filt, state, records.z, None, dt, records.arrived)
-    y, y_hat = estimates.trace.y, policy.reconstruct(estimates.trace.c)
-    return jnp.mean((estimates.x - records.truth) ** 2) + 0.1 * jnp.mean((y - y_hat) ** 2)
+    _, (x, trace) = scan(filt, state, records.z, None, dt, records.arrived, x_and_trace)
+    y, y_hat = trace.y, policy.reconstruct(trace.c)
+    return jnp.mean((x - records.truth) ** 2) + 0.1 * jnp.mean((y - y_hat) ** 2)
 
 
 @jax.jit

@@ -151,9 +151,9 @@ def test_bounds_and_gain_noise_are_the_policys_unless_the_filter_says_otherwise(
     policy = sw.Policy(sw.Architecture(N_X, N_Z, **SMALL), (1e-6, 1e3), "posterior", key=KEY)
     model, noise = sw.models.Lorenz(), ([0.01] * 3, [1.0, 2.0])
     own = sw.NDRSageHusa(model, *noise, sw.Embedded(policy, 3, 2, 0, 0))
-    assert (own.bounds, own.gain_noise) == ((1e-6, 1e3), "posterior")
+    assert (own.rule.bounds, own.rule.gain_noise) == ((1e-6, 1e3), "posterior")
     other = sw.NDRSageHusa(model, *noise, sw.Embedded(policy, 3, 2, 0, 0, (0.1, 100.0), "prior"))
-    assert (other.bounds, other.gain_noise) == ((0.1, 100.0), "prior")
+    assert (other.rule.bounds, other.rule.gain_noise) == ((0.1, 100.0), "prior")
 
 
 def test_all_offsets_share_one_compiled_program():
@@ -287,7 +287,7 @@ def test_in_flight_the_moved_policy_has_rows_like_those_at_home(monkeypatch):
     assert [row["filter"] for row in rows[::2]] == ["ekf", "shkf995", "shkf999", "ndr", FROM_CHAOS]
     assert all(row.keys() == rows[0].keys() for row in rows)
     assert [type(built[i].rule.policy) for i in (3, 4)] == [sw.Policy, sw.Tiled]
-    assert [built[i].bounds for i in (3, 4)] == [flight_policy().bounds, (0.5, 7.0)]
+    assert [built[i].rule.bounds for i in (3, 4)] == [flight_policy().bounds, (0.5, 7.0)]
 
 
 def test_the_table_has_the_papers_lines_in_the_papers_order():

@@ -16,6 +16,7 @@ from sagewing.problems.flight.own_logs import are_logs
 from sagewing.problems.flight.records import WithoutPose
 from sagewing.problems.flight.setup import degradation
 from sagewing.report import flight
+from sagewing.report.table import terminal
 from sagewing.studies import own_training
 from sagewing.studies.own_training import BASELINE
 from sagewing.train.checkpoint import SETTINGS
@@ -186,7 +187,7 @@ def _judge(
         rows = own_training.compare_on_test(
             data, setup, noise, learned, lambda note: bar.update(task, advance=1, note=note)
         )
-    console.out.print(flight.table(rows))
+    console.out.print(terminal(flight.table(rows)))
     for line in own_training.write_figures(folder, rows, setup.filter, data):
         console.out.print(line, soft_wrap=True)
     written = f"Written: {folder / 'policy.json'}, the model card. Use it: sagewing run LOG"
