@@ -16,6 +16,7 @@ from sagewing.codegen.operations import Kind
 from sagewing.codegen.program import Program
 from sagewing.codegen.writer import Cost
 from sagewing.filters.protocols import Filter
+from sagewing.models import Model, Switched
 
 NAME = "sagewing_filter"
 # The C that is compiled with a filter for Python to call it
@@ -124,10 +125,10 @@ def _about(made: Program, filt: Filter, costs: dict[str, Cost], table: int) -> s
     return "\n".join(lines)
 
 
-def _documentation(model: Any) -> list[str]:
+def _documentation(model: Model) -> list[str]:
     """The docstrings of a model and of the models inside it, which name states and channels."""
     lines: list[str] = []
-    for one in (model, *getattr(model, "models", ())):
+    for one in (model, *model.models) if isinstance(model, Switched) else (model,):
         module = sys.modules.get(type(one).__module__)  # a model loaded from a file has none
         texts = (getattr(module, "__doc__", None), inspect.getdoc(type(one)))
         for title, text in zip((type(one).__module__, type(one).__name__), texts, strict=True):

@@ -48,7 +48,8 @@ def _lines(rows: Sequence[dict[str, Any]]) -> list[list[Cell | str]]:
     """The system, the noise and a cell for each filter; the best of the untrained ones is bold."""
     lines = []
     for (system, case), found in cells_of(rows).items():
-        compared = {n: round(r["ratio"], 3) for n, r in found.items() if not n.startswith("ekf-")}
+        untrained = {n: r for n, r in found.items() if n not in (TUNED, ORACLE)}
+        compared = {name: round(row["ratio"], 3) for name, row in untrained.items()}
         lowest = min(compared.values())
         cells = [_cell(row, compared.get(name) == lowest) for name, row in found.items()]
         size = next(iter(found.values()))
