@@ -3,15 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sagewing.catalogue import ORACLE
 from sagewing.report.style import label
 from sagewing.report.table import Cell, ReportTable, Section, TableColumn
-from sagewing.studies.universal import (
-    Drift,
-    cells_of,
-    checks,
-    geometric,
-    win_counts,
-)
+from sagewing.studies.universal import TUNED, Drift, cells_of, checks, geometric, win_counts
 
 CASES = {
     "right": "nominal right",
