@@ -12,6 +12,9 @@ added before the command line's `main` is called:
         )
     )
     main()
+
+Then `bench chaos --filters ekf,mine` has a row of it; with `shown_by=(catalogue.CHAOS,)` it has one
+by default. The noise over time of an entry that `adapts` is drawn, if its steps have q, r and d.
 """
 
 import re
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sagewing.errors import InputError
-from sagewing.filters import EKF, ENNAKF, LEKF, VBAKF, KalmanNet, NDRSageHusa, SageHusa
+from sagewing.filters import EKF, ENNAKF, LEKF, VBAKF, Filter, KalmanNet, NDRSageHusa, SageHusa
 from sagewing.models import Model
 from sagewing.policy import Network, Noise, Policy, Universal
 from sagewing.policy.filter_settings import StoredPolicy
@@ -37,7 +40,7 @@ ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
 CHAOS, FLIGHT, DEMO = "bench chaos", "bench flight", "demo"
 
 # The filter of a model with Q0, R0 and the filter's learned part, or None.
-Builder = Callable[[Model, Any, Any, Any], Any]
+Builder = Callable[[Model, Any, Any, Any], Filter]
 
 
 @dataclass(frozen=True)
@@ -176,9 +179,10 @@ def add(entry: CatalogueEntry) -> None:
     """Add a filter; its name must be new."""
     if entry.name in _entries:
         raise InputError(f"There is a filter {entry.name!r} already; choose another name.")
-    if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", entry.name):
+    if entry.name == "truth" or not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", entry.name):
         raise InputError(
-            f"A filter's name has lowercase letters, digits and hyphens; got {entry.name!r}."
+            "A filter's name has lowercase letters, digits and hyphens, and is not truth; got "
+            f"{entry.name!r}."
         )
     if not re.fullmatch("#[0-9A-Fa-f]{6}", entry.colour):
         raise InputError(f"The colour of {entry.name} must be like #117733; got {entry.colour!r}.")
@@ -239,7 +243,7 @@ def build(
     learned: Any = None,
     *,
     own_noise: bool = True,
-) -> Any:
+) -> Filter:
     """The filter of this name.
 
     Unless `own_noise` is False, noise variances that were learned replace Q0 and R0.
@@ -266,6 +270,8 @@ def _check_learned(found: CatalogueEntry, learned: Any) -> None:
     if needs is None or needs is Noise:
         if not (learned is None or isinstance(learned, Noise)):
             raise InputError(f"{name} has no use for this policy; use none, or --filter ndr.")
-    elif learned is None or isinstance(learned, Noise):
-        what = "a policy" if issubclass(needs, StoredPolicy) else f"a {needs.__name__}"
+    elif not isinstance(
+        learned, (needs, StoredPolicy) if issubclass(needs, StoredPolicy) else needs
+    ):
+        what = "a policy" if issubclass(needs, StoredPolicy) else f"a network for {name}"
         raise InputError(f"--filter {name} needs {what}: a folder of `sagewing train`, or a name.")

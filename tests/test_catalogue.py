@@ -199,3 +199,11 @@ def test_a_model_of_ones_own_with_eleven_inputs_is_no_quadrotor(tmp_path):
     _, flight = draw_record(problem_named("quadrotor", {}), 5, seed=0)
     assert flight[:, 3].mean() == pytest.approx(9.81, abs=0.3)
     assert near_hover(np.zeros((1, 11)))[0, 7:] == pytest.approx([0.5] * 4)
+
+
+def test_a_learned_part_of_another_class_is_refused():
+    model, noise = sw.models.Lorenz(), ([0.01] * 3, [1.0, 2.0])
+    policy, network = sw.Policy.pretrained("chaos"), sw.Network.pretrained("chaos-l-ekf-aligned")
+    for name, learned in (("l-ekf", policy), ("ndr", network), ("ekf", policy)):
+        with pytest.raises(sw.InputError, match=name):
+            catalogue.build(name, model, *noise, learned)

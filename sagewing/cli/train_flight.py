@@ -134,7 +134,7 @@ class TrainFlight:
 
     @property
     def _ours(self) -> bool:
-        """Whether it is one of our filters, around tuned noise; the paper's has its own chosen."""
+        """Whether it is one of our filters, around tuned noise, and not the paper's."""
         return self.filter != "ndr-paper"
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """The loop over the steps of a record, time first and batch last, and what `save` kept of them.
 
-    With `predict_between` a step of one record in which nothing arrives is a prediction of which an
-    adaptive filter's rule is told nothing.
+    With `predict_between` a step of one record in which nothing arrives is a prediction that does
+    not involve an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
     """
 
     def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any) -> Any:

@@ -59,7 +59,8 @@ def NDRSageHusa(
     """
     if not isinstance(policy, TrainedPolicy):
         raise InputError(
-            f"policy must be a sw.Policy, such as sw.Policy.load(folder); got {policy!r}."
+            "policy must be a sw.Policy, such as sw.Policy.load(folder), or have what "
+            f"sw.AttenuationRule needs and be used with that; got {type(policy).__name__}."
         )
     filt = _adaptive(
         model,

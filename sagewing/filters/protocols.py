@@ -82,7 +82,7 @@ class Rule(Protocol):
 
 @runtime_checkable
 class AttenuationPolicy(Protocol):
-    """Who chooses d_k; it may be a formula or a network."""
+    """Who chooses d_k, by a formula or a network; `AttenuationRule` makes a rule of it."""
 
     def init(self, q: States, r: Measurements) -> Any:
         """The memory before the first step, for noise of these shapes."""

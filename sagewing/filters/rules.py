@@ -38,6 +38,10 @@ class AttenuationRule(eqx.Module):
     `policy` chooses d_k. Adapted variances stay within `bounds` times their base and above `floor`.
     With `gain_noise` "posterior" a step's gain uses the r that the same step has just estimated
     (the text of the paper's Sage-Husa section), with "prior" the one before it (Algorithm 1).
+
+    Example, a policy of your own in a filter, with bounds, floor and gain noise:
+    `sw.AdaptiveFilter(model, q0, r0, None, None, sw.AttenuationRule(mine, (0.5, 100.0), 1e-10,
+    "prior"))`, where q0 and r0 are arrays of variances.
     """
 
     policy: AttenuationPolicy

@@ -65,6 +65,8 @@ def unit_quaternions(signal: Signal, where: str, repairs: list[str]) -> Signal:
     lost = length < ZERO_LENGTH
     if lost.all():
         raise InputError(f"{where}: every quaternion of {signal.name} is zero.")
+    if (~lost).sum() < 2:
+        raise InputError(f"{where}: all quaternions of {signal.name} but one are zero.")
     off = np.abs(length - 1.0)[~lost]
     if off.max() > NO_ROTATION:
         raise InputError(

@@ -91,6 +91,8 @@ def run(
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
     if _checked(backend) == "jax":
+        if save is None and extra is not None:
+            raise InputError("extra= is given to save=: give both, or none.")
         if save is None:
             return run_in_jax(filt, x0, P0, z, u, dt, mask)
         return run_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)

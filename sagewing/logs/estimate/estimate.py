@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -179,13 +180,12 @@ def _rows(step: Step, extra: None) -> tuple[Array, Array]:
     return pose, jnp.concatenate([counts, nu])
 
 
-def _rows_with_noise(step: Step, extra: None) -> tuple[Array, Array]:
-    """The same of a filter that adapts its noise."""
+def _rows_with_noise(q0: Array, r0: Array, step: Step, extra: None) -> tuple[Array, Array]:
+    """The same of a filter that adapts its noise; the nominal noise where a step has none."""
     pose, row = _rows(step, extra)
-    assert step.q is not None
-    assert step.r is not None
-    assert step.d is not None
-    return pose, jnp.concatenate([row, step.d, step.q, step.r])
+    d = jnp.zeros(q0.size + r0.size, q0.dtype) if step.d is None else step.d
+    q, r = q0 if step.q is None else step.q, r0 if step.r is None else step.r
+    return pose, jnp.concatenate([row, d, q, r])
 
 
 def _track(
@@ -199,7 +199,7 @@ def _track(
 ) -> tuple[Track, InnovationSeries]:
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
     x0, P = _start(line)
-    save = _rows_with_noise if adapts else _rows
+    save = eqx.Partial(_rows_with_noise, filt.q0, filt.r0) if adapts else _rows
     parts = []
     for rows, values, _ in in_chunks(filt, x0, P, z, line.imu, line.dt, save, steps=CHUNK):
         inside = kept[(kept >= rows.start) & (kept < rows.stop)] - rows.start

@@ -45,9 +45,10 @@ def build(name: str, noise: LogNoise, learned: Any, step_s: float, steps: float 
     model = QuadrotorKinematic(jacobian="euler")
     q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
     filt = catalogue.build(name, model, q, r, learned, own_noise=False)
-    if not catalogue.entry(name).adapts or not isinstance(filt, AdaptiveFilter):
+    if not isinstance(filt, AdaptiveFilter) or not isinstance(filt.rule, AttenuationRule):
         return filt
-    assert isinstance(filt.rule, AttenuationRule)
+    if not catalogue.entry(name).adapts:
+        return filt
     policy = PerPredictionStep(filt.rule.policy, jnp.asarray(steps, real_dtype()))
     return eqx.tree_at(lambda f: f.rule.policy, filt, policy)
 
