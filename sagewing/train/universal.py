@@ -296,9 +296,9 @@ def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int =
     behind = jnp.sum((ours > ekf + jnp.log(1.1)) & counts) / jnp.sum(counts)
     return HeldOut(
         mean(ours, counts),
-        mean(ours, counts & drawn.right),
+        mean(ours, counts & drawn.nominal_noise),
         mean(late, counts_late),
-        mean(late, counts_late & drawn.right),
+        mean(late, counts_late & drawn.nominal_noise),
         mean(ekf, counts),
         mean(ekf_late, counts_late),
         float(behind),
