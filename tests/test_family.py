@@ -7,7 +7,7 @@ import pytest
 
 from sagewing.problems.family import draw as family
 from sagewing.problems.family.model import BEARING, FamilyModel, unpack
-from sagewing.train.universal import Errors, Running, teaches
+from sagewing.train.universal import Errors, Running, in_loss
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -70,7 +70,7 @@ def test_what_counts_in_training(drawn):
     at = jnp.zeros((some.start.shape[0], 5)).at[0, 3].set(family.RUNAWAY)
     ekf = jnp.array([2.0, 1.0, 90.0, 2.0, 90.0])
     oracle = jnp.array([1.0, 90.0, 80.0, 1.0, 80.0])
-    found = teaches(some, Running(at, None, None, None), Errors(ekf, ekf, oracle, ekf))
+    found = in_loss(some, Running(at, None, None, None), Errors(ekf, ekf, oracle, ekf))
     # As ever; the oracle alone is lost; all are; the truth has run away; the model was wrong
     np.testing.assert_array_equal(found, [True, True, False, False, True])
 

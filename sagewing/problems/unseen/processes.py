@@ -113,7 +113,7 @@ class Rod(Model):
 class Arm(ContinuousModel):
     """An arm with a weight at its elbow and at its hand: a double pendulum, a little damped.
 
-    State: both angles from the downward vertical, and their rates. Measured: the hand's position in the plane.
+    State: both angles from the downward vertical, and their rates. Measured: the hand's position.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")
@@ -179,7 +179,7 @@ class Motor(ContinuousModel):
 class Grid(ContinuousModel):
     """Five generators and loads, each connected to all others by a line.
 
-    State: five angles (rad), five rates (rad/s) relative to the grid's. Measured: four of the angles.
+    State: five angles (rad), five rates (rad/s) relative to the grid's. Measured: four angles.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")

@@ -40,7 +40,7 @@ from sagewing.shapes import real_dtype
 class Unseen:
     """A system, its nominal noise, and the start of its episodes.
 
-    The true start is a normal draw (`middle`, `spread`) after `settle` steps without noise; the
+    The true start is a normal draw (`middle`, `spread`) and then `settle` steps without noise; the
     filters start at a draw around it with covariance diag(P0).
     """
 

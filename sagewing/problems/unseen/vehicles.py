@@ -121,7 +121,7 @@ class Ship(ContinuousModel):
 class Glider(ContinuousModel):
     """A glider in slowly rising and sinking air, whose acceleration is neglected.
 
-    State: airspeed (m/s), the flight path angle in the air (rad), height (m), and the air's vertical
+    State: airspeed (m/s), flight path angle in the air (rad), height (m), and the air's vertical
     speed (m/s). Measured: airspeed and height.
     """
 
