@@ -63,10 +63,7 @@ class PlantErrors(eqx.Module):
     bias_std: tuple[float, float] = (0.05, 0.005)
     bias_walk: tuple[float, float] = (2e-3, 1e-4)  # after one second
     scale_std: float = 3e-3
-    vibration: tuple[float, float] = (
-        1.0,
-        0.1,
-    )  # largest amplitude; a flight draws 50 to 100% of it
+    vibration: tuple[float, float] = (1.0, 0.1)  # largest amplitude; a flight draws 0.5..1 of it
     vibration_rate: float = 630.0  # of a rotor in hover, rad/s
 
 
