@@ -92,8 +92,7 @@ class FamilyModel(Model):
         c = unpack(u)
         full_turn = 2.0 * math.pi * c.wave
         nu = z - z_hat
-        wrapped = nu - full_turn * jnp.round(nu / full_turn)
-        return jnp.where(c.form == BEARING, wrapped, nu)
+        return jnp.where(c.form == BEARING, nu - full_turn * jnp.round(nu / full_turn), nu)
 
 
 def unpack(u: Input) -> Coefficients:
