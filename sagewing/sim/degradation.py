@@ -89,7 +89,7 @@ class Degradation:
         )
 
     def as_flown(self) -> "Degradation":
-        """The same noise of the pose, and an IMU without faults."""
+        """The same pose noise, and no added faults of the IMU."""
         return replace(
             self,
             imu_std=0.0,

@@ -175,7 +175,7 @@ def advance(
 
 
 def start(key: PRNGKeyArray, plant: Plant, first: Goal) -> PlantState:
-    """On the path, with its velocity, level, and the motors at nominal hover."""
+    """The start on the path: its velocity and yaw, a level attitude, motors at nominal hover."""
     q = from_euler_angles(first.place[3] * jnp.array([0.0, 0.0, 1.0]))
     v = rotation_matrix(q).T @ first.velocity[:3]
     x = jnp.concatenate([first.place[:3], v, q, jnp.zeros(3), plant.bias])

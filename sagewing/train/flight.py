@@ -129,15 +129,15 @@ def blackout(key: PRNGKeyArray, steps: int, share: float, dt: float) -> Float[Ar
 
 
 def draw(key: PRNGKeyArray, flights: Flights, setup: FlightTraining, steps: int) -> FlightRecord:
-    """A batch of windows."""
+    """A batch of windows, degraded."""
 
-    def one(key: PRNGKeyArray) -> FlightRecord:
+    def window(key: PRNGKeyArray) -> FlightRecord:
         k_window, k_mode, k_noise = jax.random.split(key, 3)
         rows = flights.window(k_window, steps + 1)
         mode = blackout(k_mode, steps, setup.blackouts, flights.dt)
         return record(k_noise, rows, mode, 1.0, setup.degradation, flights.dt)
 
-    return jax.vmap(one)(jax.random.split(key, setup.batch))
+    return jax.vmap(window)(jax.random.split(key, setup.batch))
 
 
 def train_flight(
