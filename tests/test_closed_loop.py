@@ -75,7 +75,7 @@ def test_the_same_seed_flies_the_same_way(on_truth):
 def test_a_mission_starts_and_ends_at_rest_and_is_a_circle_between():
     circle = jax.tree.map(lambda a: a[0], circles(jax.random.key(0)))
     mission = Mission(circle, 5.0)
-    times = jnp.array([0.0, EASE + 2.5, mission.over, mission.over + DESCENT])
+    times = jnp.array([0.0, EASE + 2.5, mission.landing_start, mission.landing_start + DESCENT])
     aims = jax.vmap(lambda t: goal(mission, t))(times)
     speed = np.linalg.norm(aims.velocity[:, :3], axis=1)
     np.testing.assert_allclose(speed[[0, 2, 3]], 0.0, atol=1e-5)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sagewing.problems.family import draw as family
-from sagewing.problems.family.model import BEARING, FamilyModel, unpacked
-from sagewing.train.universal import Errors, Running, teaches
+from sagewing.problems.family.model import BEARING, FamilyModel, unpack
+from sagewing.train.universal import Errors, Running, in_loss
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -56,11 +56,11 @@ def test_where_its_model_is_wrong_a_filter_is_not_told_so(drawn):
     wrong = np.asarray(drawn.truth.wrong)
     told, true = np.asarray(drawn.u), np.asarray(drawn.truth.u)
     off = np.any(told != true, axis=0)
-    pushed = np.any(np.asarray(drawn.truth.push) != 0.0, axis=0)
+    pushed = np.any(np.asarray(drawn.truth.force) != 0.0, axis=0)
     assert 0.3 < wrong.mean() < 0.5  # of those in which something is
     assert not np.any((off | pushed) & ~wrong)
     assert np.mean((off | pushed)[wrong]) > 0.9
-    assert not np.any(wrong & np.asarray(drawn.right))
+    assert not np.any(wrong & np.asarray(drawn.nominal_noise))
 
 
 def test_what_counts_in_training(drawn):
@@ -70,7 +70,7 @@ def test_what_counts_in_training(drawn):
     at = jnp.zeros((some.start.shape[0], 5)).at[0, 3].set(family.RUNAWAY)
     ekf = jnp.array([2.0, 1.0, 90.0, 2.0, 90.0])
     oracle = jnp.array([1.0, 90.0, 80.0, 1.0, 80.0])
-    found = teaches(some, Running(at, None, None, None), Errors(ekf, ekf, oracle, ekf))
+    found = in_loss(some, Running(at, None, None, None), Errors(ekf, ekf, oracle, ekf))
     # As ever; the oracle alone is lost; all are; the truth has run away; the model was wrong
     np.testing.assert_array_equal(found, [True, True, False, False, True])
 
@@ -78,8 +78,8 @@ def test_what_counts_in_training(drawn):
 def test_a_bearing_wraps(drawn):
     model = FamilyModel()
     z = jax.jit(jax.vmap(model.observe, in_axes=-1, out_axes=-1))(drawn.start, drawn.u)
-    turn = 2.0 * np.pi * jax.vmap(lambda u: unpacked(u).wave, in_axes=-1, out_axes=-1)(drawn.u)
-    form = np.asarray(jax.vmap(lambda u: unpacked(u).form, in_axes=-1, out_axes=-1)(drawn.u))
+    turn = 2.0 * np.pi * jax.vmap(lambda u: unpack(u).wave, in_axes=-1, out_axes=-1)(drawn.u)
+    form = np.asarray(jax.vmap(lambda u: unpack(u).form, in_axes=-1, out_axes=-1)(drawn.u))
     nu = jax.vmap(model.residual, in_axes=-1, out_axes=-1)(z + 1.01 * turn, z, drawn.u)
     bearing = (form == BEARING) & np.asarray(drawn.channels)
     assert bearing.sum() > 20

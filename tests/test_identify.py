@@ -16,8 +16,8 @@ from sagewing.problems.flight.identify import (
     MIXER,
     Frame,
     airborne,
+    aligned_with_thrust,
     identify,
-    levelled,
     rotor_commands,
 )
 
@@ -140,7 +140,7 @@ def test_a_tilted_truth_is_levelled():
     log = Flight(
         "tilted", flight.t, flight.imu, flight.position, tilted, flight.velocity, flight.motors
     )
-    level = levelled(log, (0.35, 0.35, 0.35))
+    level = aligned_with_thrust(log, (0.35, 0.35, 0.35))
     off = 2 * np.arccos(np.clip(np.abs(np.sum(level.quaternion * q, axis=1)), 0, 1))
     assert np.degrees(off).max() < 0.2
     assert "turned by 4.1 degrees" in level.repairs[-1]

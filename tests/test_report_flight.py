@@ -206,7 +206,7 @@ def test_a_folder_of_real_flights_gives_a_vehicle_and_commands_that_it_follows(m
     other = replace(flown(5), name="clover", motors=None, thrust=np.full(2000, 9.81))
     data = folder_of(monkeypatch, *train, test, other)
     assert (data.kind, len(data.train), len(data.test)) == ("real", 2, 1)
-    second = data.of_other()
+    second = data.on_other_vehicle()
     assert second.test[0].t[0] == pytest.approx(other.t[len(other.t) // 2], abs=0.02)
     np.testing.assert_allclose(second.vehicle.drag[:2], TRUE.drag[:2], rtol=0.1)
     assert data.vehicle.thrust == pytest.approx(TRUE.thrust, rel=0.05)
@@ -223,7 +223,7 @@ def test_only_a_folder_with_another_vehicle_has_its_flights(monkeypatch):
     names = ("B3_oval", "B2_circle_fast")
     data = folder_of(monkeypatch, *(replace(flown(0), name=name) for name in names))
     with pytest.raises(sw.InputError, match="no flights of another vehicle"):
-        data.of_other()
+        data.on_other_vehicle()
 
 
 @pytest.mark.parametrize(

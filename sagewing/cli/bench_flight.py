@@ -66,7 +66,7 @@ class BenchFlight:
             data = load(self.data, self.seed, parts=("test",))
         console.notes(data.notes)
         if self.fly == "other":
-            data = data.of_other()
+            data = data.on_other_vehicle()
         comparisons = compare_all(
             data,
             scenarios,

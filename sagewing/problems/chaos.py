@@ -1,7 +1,7 @@
 """Noisy episodes of the chaotic systems, as the paper's benchmark draws them.
 
-The numbers are the paper's (section "Out-of-Distribution Generalization"); what it does not
-state is a `Protocol`.
+The numbers are the paper's (section "Out-of-Distribution Generalization"); a `Protocol` holds the
+settings that the paper does not state.
 """
 
 from collections.abc import Callable
@@ -23,19 +23,20 @@ DT = 0.01
 Q_BASE = (0.01, 0.01, 0.01)
 R_BASE = (1.0, 2.0)
 P0_VARIANCE = 0.1
-START = (1.0, 2.0, 5.0)  # of a record to time or to check generated C with
-FREQUENCY = (0.1, 1.0)  # of the process noise's pulse, rad/s
+START = (1.0, 2.0, 5.0)  # of the records for timing and for checking generated C
+FREQUENCY = (0.1, 1.0)  # range of the process noise's pulse, rad/s
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What the paper does not state about its benchmark.
+    """The settings of the benchmark that the paper does not state.
 
     `lag`: the measurement is one step old. `start_noise`: the filter starts at a draw from
-    N(s_0, P0), not at the true s_0. `wrap_bearing`: an angle's innovation is an angle. `jacobian`:
-    the F of the filters' model; `adaptive_jacobian`: that of the Sage-Husa filters and the
-    NDR-SHKF, whose rows in the paper another F explains better. `noise`: whether the paper's noise
-    scales are standard deviations or variances; the filters take them as variances either way.
+    N(s_0, P0), not at the true s_0. `wrap_bearing`: the innovation of an angle is wrapped.
+    `jacobian`: the F of the filters' model. `adaptive_jacobian`: the F of the Sage-Husa filters and
+    the NDR-SHKF, whose rows in the paper are reproduced better with another F. `noise`: whether the
+    paper's noise scales are standard deviations or variances; the filters take them as variances in
+    both cases.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Protocol:
 
     @property
     def base(self) -> str:
-        """The name without changes: the protocol that learned filters were trained under."""
+        """The name without changes: the protocol under which the learned filters are trained."""
         return self.name.split(",")[0]
 
 
@@ -68,7 +69,7 @@ CHANGES = {
 
 
 def protocol_named(text: str) -> Protocol:
-    """A protocol by its name, with changes if any follow: "paper,lag=no,wrap_bearing=yes"."""
+    """The protocol of this name, with optional changes: "paper,lag=no,wrap_bearing=yes"."""
     base, *changes = text.split(",")
     if base not in PROTOCOLS:
         raise InputError(f"There is no protocol {base!r}; known: {', '.join(PROTOCOLS)}.")
@@ -94,7 +95,7 @@ class ChaoticSystem:
     outlier_scale: float
 
     def model(self, protocol: Protocol, *, adaptive: bool = False) -> ContinuousModel:
-        """The model that the filters are given: those that adapt their noise, or the others."""
+        """The filters' model, for filters that adapt their noise or for the others."""
         jacobian = protocol.adaptive_jacobian if adaptive else protocol.jacobian
         if self.name == "lorenz":
             return Lorenz(jacobian=jacobian)
@@ -105,14 +106,14 @@ class ChaoticSystem:
 
 LORENZ = ChaoticSystem("lorenz", (-15.0, -15.0, 10.0), (15.0, 15.0, 40.0), 0.2, 0.05, 5.0)
 ROSSLER = ChaoticSystem("rossler", (-10.0, -10.0, 0.0), (10.0, 10.0, 10.0), 1.0, 0.10, 10.0)
-# Not the paper's: where settings are chosen, so that Rössler stays a test.
+# Not in the paper: settings are chosen on this system, so that Rössler stays a test.
 THOMAS = ChaoticSystem("thomas", (-4.0, -4.0, -4.0), (4.0, 4.0, 4.0), 0.5, 0.08, 8.0)
 SYSTEMS = {s.name: s for s in (LORENZ, ROSSLER, THOMAS)}
 _MODELS: dict[str, Callable[[], Model]] = {"lorenz": Lorenz, "rossler": Rossler, "thomas": Thomas}
 
 
 def problem(name: str) -> Problem:
-    """A chaotic system with the benchmark's nominal noise, in no protocol."""
+    """A chaotic system with its default model and the benchmark's nominal noise."""
     x0 = np.array(START)
     return Problem(_MODELS[name](), Q_BASE, R_BASE, x0, P0_VARIANCE * np.eye(len(x0)), 0, DT)
 
@@ -120,7 +121,7 @@ def problem(name: str) -> Problem:
 class Episodes(NamedTuple):
     """Records to filter: the starts and their covariance, the measurements, the truth.
 
-    `q` and `r` are the true variances of the noise in each step and each measurement.
+    `q` and `r` are the true noise variances of each step and each measurement.
     """
 
     x0: Float[Array, "B n_x"]
@@ -153,7 +154,7 @@ def episodes_of(
     P0 = P0_VARIANCE * jnp.eye(q_base.size, dtype=real_dtype())
 
     def episode(key: PRNGKeyArray) -> Any:
-        k_start, k_noise, k_pulse, k_first = jax.random.split(key, 4)
+        k_start, k_noise, k_pulse, k_x0 = jax.random.split(key, 4)
         low, high = jnp.asarray(system.start_low), jnp.asarray(system.start_high)
         s0 = jax.random.uniform(k_start, low.shape, minval=low, maxval=high)
         k_A, k_omega, k_phi = jax.random.split(k_pulse, 3)
@@ -173,9 +174,9 @@ def episodes_of(
         _, (s, z, q, r) = jax.lax.scan(step, s0, jnp.arange(steps + 1))
         x0 = s0
         if protocol.start_noise:
-            x0 = s0 + P0_VARIANCE**0.5 * jax.random.normal(k_first, s0.shape)
-        seen = slice(-1) if protocol.lag else slice(1, None)
-        return x0, z[seen], s[1:], q[:-1], r[seen]
+            x0 = s0 + P0_VARIANCE**0.5 * jax.random.normal(k_x0, s0.shape)
+        measured = slice(-1) if protocol.lag else slice(1, None)
+        return x0, z[measured], s[1:], q[:-1], r[measured]
 
     x0, *records = jax.vmap(episode)(keys)
     return Episodes(x0, P0, *records)

@@ -12,24 +12,23 @@ MODELS = (*chaos.SYSTEMS, QUADROTOR)
 
 
 def problem_named(name: str, training: dict[str, Any]) -> Problem:
-    """A problem by its name; the quadrotor is the one that `training`, of a card, describes."""
+    """The problem of this name; `training`, from a card, describes the quadrotor."""
     if name in chaos.SYSTEMS:
         return chaos.problem(name)
     if name == QUADROTOR:
         return setup.problem(training)
     raise InputError(
-        f"--model says {name!r}; known: {', '.join(MODELS)}, or FILE.py:NAME for a model of your "
-        "own."
+        f"There is no model {name!r}; known: {', '.join(MODELS)}, or FILE.py:NAME for your own."
     )
 
 
 def trained_on(training: dict[str, Any]) -> str:
-    """The problem that a card names: one of ours, for a name in a file is never imported."""
+    """The built-in problem that a card names; a model in a user's file is never imported."""
     domain = training.get("domain")
     model = QUADROTOR if domain == "flight" else domain
     if model not in MODELS:
         raise InputError(
             f"policy.json names no model of sagewing: its provenance.training.domain is {domain!r}."
-            f" Name the model with --model: {', '.join(MODELS)}, or FILE.py:NAME of your own."
+            f" Name the model with --model: {', '.join(MODELS)}, or FILE.py:NAME for your own."
         )
     return model

@@ -12,22 +12,24 @@ from sagewing.problems.problem import Problem
 
 
 def own_problem(
-    place: str, q: Sequence[float], r: Sequence[float], x0: Sequence[float], n_u: int, dt: float
+    location: str, q: Sequence[float], r: Sequence[float], x0: Sequence[float], n_u: int, dt: float
 ) -> Problem:
-    """NAME in FILE.py: a user's model, or a class of models that needs no arguments."""
+    """The problem with the model at FILE.py:NAME: an instance, or a class without arguments."""
     if not q or not r:
         raise InputError("A model of your own needs --q and --r, the variances of its noise.")
     start = np.array(x0) if x0 else np.zeros(len(q))
     if len(start) != len(q):
-        raise InputError(f"--x0 has {len(start)} numbers and --q {len(q)}.")
-    file, _, name = place.rpartition(":")
+        raise InputError(
+            f"--x0 has {len(start)} numbers and --q {len(q)}: both need one for each state."
+        )
+    file, _, name = location.rpartition(":")
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     if not Path(file).is_file() or spec is None or spec.loader is None:
-        raise InputError(f"--model {place}: there is no Python file {file}.")
+        raise InputError(f"--model {location}: there is no Python file {file}.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    model = found() if isinstance(found, type) else found
+    attribute = getattr(module, name, None)
+    model = attribute() if isinstance(attribute, type) else attribute
     if not isinstance(model, Model):
-        raise InputError(f"--model {place}: {file} has no sw.Model {name!r}.")
+        raise InputError(f"--model {location}: {file} has no sw.Model named {name!r}.")
     return Problem(model, tuple(q), tuple(r), start, np.eye(len(q)), n_u, dt)

@@ -1,4 +1,4 @@
-"""A problem that a filter is built for, and a record of it."""
+"""The problem that a filter is built for, and a simulated record of it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from sagewing.models import Model
 
-MISSING = 0.1  # of a record's channels do not arrive
-MODE_STEPS = 20  # after which a record switches its mode, where the model has several
+MISSING = 0.1  # share of a record's measurements that do not arrive
+MODE_STEPS = 20  # steps in each mode, where the model has several
 INPUT_STD = 0.1
 
 Inputs = Float[np.ndarray, "T n_u"]
@@ -22,7 +22,7 @@ def _unchanged(u: Inputs) -> Inputs:
 
 
 class Problem(NamedTuple):
-    """A model, the noise that its filters begin with, and where a record of it begins.
+    """A model, the nominal noise of its filters, and the start of a record.
 
     `inputs` turns normal draws of standard deviation `INPUT_STD` into inputs that suit the model.
     """
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 def draw_record(
     problem: Problem, steps: int, seed: int
 ) -> tuple[Float[np.ndarray, "T n_z"], Inputs]:
-    """Measurements of the model's own motion with noise, some of them missing, and its inputs."""
+    """Noisy measurements of a simulated motion, some of them missing, and its inputs."""
     rng = np.random.default_rng(seed)
     modes, r = problem.model.modes, np.atleast_2d(np.asarray(problem.r, float))
     u = rng.normal(scale=INPUT_STD, size=(steps, problem.n_u))
@@ -57,7 +57,7 @@ def draw_record(
         return x, problem.model.observe(x, u)
 
     for k in range(steps):
-        x, seen = step(x, jnp.asarray(u[k]) if problem.n_u else None)
-        z[k] = np.asarray(seen) + np.sqrt(r[mode[k]]) * rng.normal(size=z.shape[1])
+        x, exact = step(x, jnp.asarray(u[k]) if problem.n_u else None)
+        z[k] = np.asarray(exact) + np.sqrt(r[mode[k]]) * rng.normal(size=z.shape[1])
     z[rng.random(z.shape) < MISSING] = np.nan
     return z, u

@@ -1,4 +1,4 @@
-"""Which learned parts ship for which problem, and how any of them is loaded."""
+"""Which learned parts ship for which problem, and how they are loaded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,56 +13,56 @@ FOR_EVERY_PROBLEM = {UNIVERSAL: "universal"}
 
 
 def chaos_weights(name: str, protocol: str) -> Any:
-    """What a filter has learned on Lorenz, under this protocol, as it ships; None: nothing."""
-    return _shipped(catalogue.entry(name), f"chaos-{name}-{protocol}")
+    """The shipped weights of a filter for Lorenz under this protocol; None if it needs none."""
+    return _load_shipped(catalogue.entry(name), f"chaos-{name}-{protocol}")
 
 
 def flight_weights(
     filters: Sequence[str], kind: str, noise: str, own: dict[str, Any]
 ) -> dict[str, Any]:
-    """What filters have learned on flights, real or sim: the user's own, else what ships."""
+    """The filters' weights for flights, real or sim: the user's own, else the shipped ones."""
     learned = dict(own)
     for name in filters:
-        found = catalogue.find(name)
-        if found is not None and found.needs is not None and name not in learned:
-            learned[name] = _shipped(found, f"flight-{kind}-{noise}-{name}")
+        entry = catalogue.find(name)
+        if entry is not None and entry.needs is not None and name not in learned:
+            learned[name] = _load_shipped(entry, f"flight-{kind}-{noise}-{name}")
     return learned
 
 
 def runnable(kind: str, noise: str) -> tuple[str, ...]:
-    """The filters of flights that can be built from what ships."""
+    """The flight filters that need no weights, or whose weights ship."""
 
-    def ships(found: CatalogueEntry) -> bool:
-        return found.needs is None or _there(found, f"flight-{kind}-{noise}-{found.name}")
+    def has_weights(entry: CatalogueEntry) -> bool:
+        return entry.needs is None or _ships(entry, f"flight-{kind}-{noise}-{entry.name}")
 
-    return tuple(name for name in catalogue.buildable() if ships(catalogue.entry(name)))
-
-
-def _there(found: CatalogueEntry, folder: str) -> bool:
-    return (storage.SHIPPED / FOR_EVERY_PROBLEM.get(found.name, folder)).is_dir()
+    return tuple(name for name in catalogue.buildable() if has_weights(catalogue.entry(name)))
 
 
-def _shipped(found: CatalogueEntry, folder: str) -> Any:
-    if found.needs is None:
+def _ships(entry: CatalogueEntry, folder: str) -> bool:
+    return (storage.SHIPPED / FOR_EVERY_PROBLEM.get(entry.name, folder)).is_dir()
+
+
+def _load_shipped(entry: CatalogueEntry, folder: str) -> Any:
+    if entry.needs is None:
         return None
-    folder, there = FOR_EVERY_PROBLEM.get(found.name, folder), _there(found, folder)
-    if not there:
+    folder, shipped = FOR_EVERY_PROBLEM.get(entry.name, folder), _ships(entry, folder)
+    if not shipped:
         raise InputError(
-            f"{found.name} needs what it has learned, and none ships as {folder}: train it, and "
-            "name its folder."
+            f"{entry.name} needs learned weights, and none ships as {folder}: train it, and name "
+            "its folder."
         )
-    return found.needs.pretrained(folder)
+    return entry.needs.pretrained(folder)
 
 
 def learned_part(name: str) -> tuple[Stored, dict[str, Any]]:
-    """A learned part of any kind, of a folder or shipped under this name, and its provenance."""
+    """The learned part in this folder or shipped under this name, and its provenance."""
     folder = folder_of(name)
     if not folder.is_dir():
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
-    kinds = {one.needs.kind: one.needs for one in catalogue.entries() if one.needs is not None}
+    kinds = {e.needs.kind: e.needs for e in catalogue.entries() if e.needs is not None}
     if not isinstance(card.get("kind"), str) or card["kind"] not in kinds:
         raise InputError(
-            f"{name} is of the kind {str(card.get('kind'))[:50]!r}; needed: {', '.join(kinds)}."
+            f"{name} has the kind {str(card.get('kind'))[:50]!r}; known: {', '.join(kinds)}."
         )
     return kinds[card["kind"]].load(folder), card.get("provenance", {})

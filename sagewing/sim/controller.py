@@ -1,6 +1,6 @@
 """A cascaded flight controller: position, velocity, attitude, rate, motors.
 
-It knows the vehicle's nominal parameters, and not its motor lag, its drag or the wind.
+It uses the vehicle's nominal parameters, and does not know its motor lag, its drag or the wind.
 """
 
 import jax
@@ -23,7 +23,7 @@ K_INTEGRAL = 1.5  # 1/s^3
 K_TILT = 7.0  # 1/s
 K_YAW = 2.0  # 1/s
 K_RATE = (16.0, 16.0, 5.0)  # 1/s
-# Limits, so that the vehicle can follow a step of the set-point.
+# Limits that let the vehicle follow a step of the set-point.
 MAX_ERROR = 0.8  # m
 MAX_INTEGRATED_ERROR = 0.1  # m
 MAX_INTEGRAL = 1.5  # m/s^2
@@ -54,9 +54,9 @@ def control(
     rate = rate_command(rotation, force, goal)
     J = jnp.asarray(QDRONE.inertia, x.dtype)
     torque = J * jnp.asarray(K_RATE, x.dtype) * (rate - x[W]) + jnp.cross(x[W], J * x[W])
-    most = jnp.asarray(MAX_TORQUE, x.dtype)
+    limit = jnp.asarray(MAX_TORQUE, x.dtype)
     thrust = QDRONE.mass * force @ rotation[:, 2]
-    return integral, jnp.clip(mix @ jnp.append(thrust, jnp.clip(torque, -most, most)), 0.0, 1.0)
+    return integral, jnp.clip(mix @ jnp.append(thrust, jnp.clip(torque, -limit, limit)), 0.0, 1.0)
 
 
 def limit_force(acceleration: Vector) -> Vector:
@@ -66,10 +66,10 @@ def limit_force(acceleration: Vector) -> Vector:
 
 
 def rate_command(rotation: Float[Array, "3 3"], force: Vector, goal: Goal) -> Vector:
-    """The angular rate that turns z towards the force and the nose towards the goal's yaw."""
-    size = jnp.linalg.norm(force)
-    b = force / size
-    b_dot = (goal.jerk[:3] - b * (b @ goal.jerk[:3])) / size
+    """The angular rate that turns z towards the force and the heading towards the goal's yaw."""
+    length = jnp.linalg.norm(force)
+    b = force / length
+    b_dot = (goal.jerk[:3] - b * (b @ goal.jerk[:3])) / length
     tilt = K_TILT * jnp.cross(rotation[:, 2], b) + jnp.cross(b, b_dot)
     yaw_error = wrap_angle(goal.place[3] - jnp.arctan2(rotation[1, 0], rotation[0, 0]))
     yaw_rate = jnp.clip(K_YAW * yaw_error, -MAX_YAW_RATE, MAX_YAW_RATE) + goal.velocity[3]

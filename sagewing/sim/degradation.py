@@ -1,8 +1,8 @@
-"""Faults of sensors in flight: the paper's domain randomisation, one function a mechanism.
+"""Sensor faults in flight: the paper's domain randomisation, one function for each mechanism.
 
-A function takes a key and magnitudes, and returns what is added to the signals of one record or
-multiplied with them; `Degradation` draws the magnitudes and combines the mechanisms. Use `jax.vmap`
-over keys for batches.
+A function takes a key and magnitudes, and returns a signal to add to those of one record;
+`Degradation` draws the magnitudes and combines the mechanisms. Use `jax.vmap` over keys for
+batches.
 """
 
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ def vibration(
     amplitude: Magnitude,
     frequency: Magnitude,
 ) -> Signal:
-    """Noise with an amplitude that oscillates with the rotors: n_k (1 + A sin^2(omega k dt))."""
+    """Noise whose amplitude oscillates with the rotors: n_k (1 + A sin^2(omega k dt))."""
     pulse = 1.0 + amplitude * jnp.sin(frequency * dt * jnp.arange(shape[0])) ** 2
     return std * jax.random.normal(key, shape, real_dtype()) * pulse[:, None]
 
@@ -78,18 +78,18 @@ class Degradation:
     vibration_frequency: float = 628.0  # rad/s
 
     def averaged(self, samples: int) -> "Degradation":
-        """The IMU's noise in the mean of so many samples; the pose is not averaged."""
-        white, walk = samples**-0.5, samples**0.5
+        """The same for IMU rows that are means of `samples` samples; the pose is not averaged."""
+        white_factor, walk_factor = samples**-0.5, samples**0.5
         return replace(
             self,
-            imu_std=white * self.imu_std,
-            imu_outlier_std=white * self.imu_outlier_std,
-            vibration_std=white * self.vibration_std,
-            bias_walk_std=walk * self.bias_walk_std,
+            imu_std=white_factor * self.imu_std,
+            imu_outlier_std=white_factor * self.imu_outlier_std,
+            vibration_std=white_factor * self.vibration_std,
+            bias_walk_std=walk_factor * self.bias_walk_std,
         )
 
     def as_flown(self) -> "Degradation":
-        """The same noise of the pose, and an IMU without faults."""
+        """The same pose noise, and no added faults of the IMU."""
         return replace(
             self,
             imu_std=0.0,
@@ -103,7 +103,7 @@ class Degradation:
     def pose(self, key: PRNGKeyArray, z: Pose) -> Pose:
         """Position and Euler angles with the noise of the positioning system."""
         k_size, k_position, k_attitude = jax.random.split(key, 3)
-        position, far, attitude, turned = self._drawn(
+        position_std, position_outlier_std, attitude_std, attitude_outlier_std = self._magnitudes(
             k_size,
             self.position_std,
             self.position_outlier_std,
@@ -112,15 +112,27 @@ class Degradation:
         )
         shape = (z.shape[0], 3)
         noise = (
-            mixture(k_position, shape, position, far, self.position_outlier_probability),
-            mixture(k_attitude, shape, attitude, turned, self.attitude_outlier_probability),
+            mixture(
+                k_position,
+                shape,
+                position_std,
+                position_outlier_std,
+                self.position_outlier_probability,
+            ),
+            mixture(
+                k_attitude,
+                shape,
+                attitude_std,
+                attitude_outlier_std,
+                self.attitude_outlier_probability,
+            ),
         )
         return z + jnp.concatenate(noise, axis=1)
 
     def imu(self, key: PRNGKeyArray, u: Imu, dt: Duration) -> Imu:
         """(u + faults) (1 + s) + turn-on bias + walk + vibration."""
         k_size, k_fault, k_scale, k_bias, k_walk, k_vibration = jax.random.split(key, 6)
-        std, outlier, scale, bias, walk, shake = self._drawn(
+        std, outlier_std, scale_std, bias_std, walk_std, vibration_std = self._magnitudes(
             k_size,
             self.imu_std,
             self.imu_outlier_std,
@@ -129,15 +141,21 @@ class Degradation:
             self.bias_walk_std,
             self.vibration_std,
         )
-        one = u.shape[1:]
-        faults = mixture(k_fault, u.shape, std, outlier, self.imu_outlier_probability)
-        s = scale * jax.random.normal(k_scale, one, real_dtype())
-        turn_on = bias * jax.random.normal(k_bias, one, real_dtype())
-        shaking = vibration(
-            k_vibration, u.shape, dt, shake, self.vibration_amplitude, self.vibration_frequency
+        channels = u.shape[1:]
+        faults = mixture(k_fault, u.shape, std, outlier_std, self.imu_outlier_probability)
+        s = scale_std * jax.random.normal(k_scale, channels, real_dtype())
+        bias = bias_std * jax.random.normal(k_bias, channels, real_dtype())
+        shake = vibration(
+            k_vibration,
+            u.shape,
+            dt,
+            vibration_std,
+            self.vibration_amplitude,
+            self.vibration_frequency,
         )
-        return (u + faults) * (1.0 + s) + turn_on + random_walk(k_walk, u.shape, walk) + shaking
+        return (u + faults) * (1.0 + s) + bias + random_walk(k_walk, u.shape, walk_std) + shake
 
-    def _drawn(self, key: PRNGKeyArray, *largest: float) -> Float[Array, "n"]:
+    def _magnitudes(self, key: PRNGKeyArray, *largest: float) -> Float[Array, "n"]:
+        """One record's magnitudes, drawn from U(ratio, 1) times the largest ones."""
         share = jax.random.uniform(key, (len(largest),), real_dtype(), minval=self.ratio)
         return share * jnp.asarray(largest, real_dtype())

@@ -1,7 +1,7 @@
-"""A mission in closed loop: hover, a circle, a landing, controlled by an estimate.
+"""A mission in closed loop: hover, a circle, a landing, controlled with an estimate.
 
-The plant and its controller advance by a row of 10 ms at a time; between two rows the caller
-updates the estimate.
+The plant and its controller advance by rows of 10 ms; between two rows the caller updates the
+estimate.
 """
 
 from typing import NamedTuple
@@ -32,33 +32,33 @@ from sagewing.sim.plant import (
 ROW = DT * SAMPLES  # s
 EASE = 2.0  # s; the circle's speed rises and falls over this time
 DESCENT = 5.0  # s
-TOUCHDOWN = 0.1  # m; lower than this is on the ground
+TOUCHDOWN = 0.1  # m; the vehicle is on the ground below this height
 
 
 class Mission(eqx.Module):
-    """From hover into a circle of so many seconds, back to hover, and down."""
+    """Hover, a circle flown for `seconds`, hover again, and a landing."""
 
     circle: Circle
     seconds: float = 10.0
 
     @property
-    def over(self) -> float:
+    def landing_start(self) -> float:
         """The time at which the circle ends and the landing begins, in seconds."""
         return 2 * EASE + self.seconds
 
     def __call__(self, t: Scalar) -> Flat:
         """The flat outputs at t."""
-        out = EASE + self.seconds
-        # The time along the circle; its rate rises smoothly from 0 to 1 and falls back.
-        flown = EASE * (_eased(t / EASE) - _eased((t - out) / EASE))
-        down = _smooth((t - self.over) / DESCENT)
-        place = self.circle(flown)
-        return place.at[2].set(HEIGHT * (1.0 - down))
+        slow_down = EASE + self.seconds
+        # The time along the circle; its rate rises smoothly from 0 to 1 and falls back to 0.
+        along = EASE * (_eased(t / EASE) - _eased((t - slow_down) / EASE))
+        descent = _smooth((t - self.landing_start) / DESCENT)
+        flat = self.circle(along)
+        return flat.at[2].set(HEIGHT * (1.0 - descent))
 
     @property
     def duration(self) -> float:
-        """The seconds until the landing ends, and one more."""
-        return self.over + DESCENT + 1.0
+        """The time at which the mission ends: one second after the landing."""
+        return self.landing_start + DESCENT + 1.0
 
 
 def _smooth(s: Scalar) -> Scalar:
@@ -69,16 +69,16 @@ def _smooth(s: Scalar) -> Scalar:
 
 def _eased(s: Scalar) -> Scalar:
     """The integral of `_smooth`."""
-    inside = jnp.clip(s, 0.0, 1.0)
-    return inside**4 * (2.5 - 3.0 * inside + inside**2) + jnp.maximum(s - 1.0, 0.0)
+    clipped = jnp.clip(s, 0.0, 1.0)
+    return clipped**4 * (2.5 - 3.0 * clipped + clipped**2) + jnp.maximum(s - 1.0, 0.0)
 
 
 class SensorReadings(NamedTuple):
     """The sensors' readings at the end of a row."""
 
     pose: Float[Array, "6"]  # position and Euler angles, degraded
-    imu: Float[Array, "6"]  # means over the row, as are the motors
-    motors: Float[Array, "4"]
+    imu: Float[Array, "6"]  # mean over the row
+    motors: Float[Array, "4"]  # commands, mean over the row
 
 
 class SimulatedVehicle(eqx.Module):
@@ -92,7 +92,7 @@ class SimulatedVehicle(eqx.Module):
 
     @property
     def rows(self) -> int:
-        """The largest number of rows of the mission."""
+        """The number of rows of the mission."""
         return self.noise.shape[0]
 
     @eqx.filter_jit
@@ -100,16 +100,16 @@ class SimulatedVehicle(eqx.Module):
         self, now: PlantState, estimate: X, k: Int[Array, ""]
     ) -> tuple[PlantState, SensorReadings]:
         """Row k, controlled by the estimate at its start and by the gyroscope."""
-        aims = jax.tree.map(lambda a: a[k], self.goals)
+        goals = jax.tree.map(lambda a: a[k], self.goals)
 
-        def tick(now: PlantState, given: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple]:
-            aim, noise = given
+        def tick(now: PlantState, inputs: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple]:
+            target, noise = inputs
             state = estimate.at[W].set(now.gyroscope)
-            integral, command = control(now.integral, state, aim, self.mix, DT)
+            integral, command = control(now.integral, state, target, self.mix, DT)
             now, imu = advance(self.plant, now._replace(integral=integral), command, noise)
             return now, (imu, command)
 
-        now, (imu, command) = jax.lax.scan(tick, now, (aims, self.noise[k]))
+        now, (imu, command) = jax.lax.scan(tick, now, (goals, self.noise[k]))
         pose = jnp.concatenate([now.x[R], euler_angles(now.x[Q])]) + self.pose_noise[k]
         return now, SensorReadings(pose, jnp.mean(imu, axis=0), jnp.mean(command, axis=0))
 
@@ -118,7 +118,7 @@ class SimulatedVehicle(eqx.Module):
 def draw_vehicle(
     key: PRNGKeyArray, mission: Mission, degradation: Degradation
 ) -> tuple[SimulatedVehicle, PlantState]:
-    """A vehicle drawn from the key, in hover where its circle begins."""
+    """A vehicle drawn from the key, in hover at the start of its circle."""
     k_plant, k_start, k_noise, k_pose = jax.random.split(key, 4)
     plant = draw_plant(k_plant, PlantErrors())
     rows = round(mission.duration / ROW)
@@ -133,5 +133,5 @@ def draw_vehicle(
 def distance_to_path(
     place: Float[np.ndarray, "T 3"], path: Float[np.ndarray, "rows 3"]
 ) -> np.ndarray:
-    """The distance from the vehicle to the nearest point of its path, at any time."""
+    """The distance from each position to the nearest point of the whole path."""
     return np.min(np.linalg.norm(place[:, None] - path[None], axis=2), axis=1)

@@ -21,12 +21,12 @@ Flat = Float[Array, "4"]  # x, y, z in metres, yaw in radians
 # With less optimisation these programs compile in half the time and run as fast.
 FAST_COMPILE = {"xla_backend_optimization_level": 1}
 
-HEIGHT = 2.0  # m, of the middle of every path
+HEIGHT = 2.0  # m, mean height of every path
 # A random path is a sum of waves in x, y, z and yaw, within a hall of 8 m x 8 m x 4 m.
 WAVES = 3
 LARGEST_WAVE = (1.6, 1.6, 0.35, 0.5)  # amplitude of the slowest wave
 WAVE_RATE = (0.8, 2.7)  # rad/s
-# The factor of the waves in each stretch of time: these in turn, from a random one on.
+# The factors of the waves, one for each stretch of time, in this order from a random first one.
 LEVELS = (0.05, 0.7, 0.2, 1.0, 0.4, 0.85)
 STRETCH = 8.0  # s
 STRETCHES = 2 * len(LEVELS)  # after these the path keeps its last level
@@ -34,7 +34,7 @@ STRETCHES = 2 * len(LEVELS)  # after these the path keeps its last level
 LARGEST_OFFSET = (0.6, 0.6, 0.3, 1.0)
 STEP_PERIOD = (6.0, 11.0)  # s
 STEPS = 20  # after these the set-point keeps its last offset
-# The held-out circles: radius in m, period in s, whether the nose follows the circle.
+# The held-out circles: radius in m, period in s, whether the heading follows the circle.
 CIRCLES = ((0.8, 3.2, True), (1.2, 4.2, False), (1.8, 4.6, True))
 
 
@@ -48,7 +48,7 @@ class Goal(NamedTuple):
 
 
 def goal(path: Callable[[Scalar], Flat], t: Scalar) -> Goal:
-    """The path and its derivatives at t; a step of the set-point has none."""
+    """The path and its derivatives at t; steps of the set-point are not differentiated."""
 
     def derivative(f: Callable[[Scalar], Flat]) -> Callable[[Scalar], Flat]:
         return lambda t: jax.jvp(f, (t,), (jnp.ones_like(t),))[1]
@@ -108,19 +108,19 @@ def random_path(key: PRNGKeyArray) -> RandomPath:
 
 @partial(jax.jit, static_argnames="count", compiler_options=FAST_COMPILE)
 def random_paths(key: PRNGKeyArray, count: int) -> RandomPath:
-    """So many random paths, stacked."""
+    """`count` random paths, stacked."""
     return jax.vmap(random_path)(jax.random.split(key, count))
 
 
 def scale_between(
     limits: tuple[float, float], share: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-    """Linear from the first limit at 0 to the second at 1."""
+    """Linear interpolation: the first limit at share 0, the second at 1."""
     return limits[0] + (limits[1] - limits[0]) * share
 
 
 class Circle(eqx.Module):
-    """A circle at constant height and speed; `follow` is 1 if the nose follows it, else 0."""
+    """A circle at constant height and speed; `follow` is 1 if the heading follows it, else 0."""
 
     radius: Scalar
     turn: Scalar  # rad/s, positive to the left

@@ -1,6 +1,6 @@
 """A simulated QDrone in closed loop, at 1000 Hz: the rigid body, its sensors, its flights.
 
-The plant is the filters' `QuadrotorDynamic` plus what that model leaves out.
+The plant is the filters' `QuadrotorDynamic` plus the effects that this model leaves out.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from sagewing.sim.paths import FAST_COMPILE, Circle, Goal, RandomPath, circles, 
 
 DT = 0.001  # of the plant, its sensors and its controller, s
 SAMPLES = 10  # samples in a row of a flight
-LEAD_IN = 400  # rows at the start that are not kept
+LEAD_IN = 400  # rows at the start that are discarded
 TRAINING_SECONDS = (70, 74, 78, 81, 85)  # 388 s in all, as the paper's
 CIRCLE_SECONDS = 10
 HOVER = QDRONE.mass * GRAVITY / (4 * QDRONE.thrust)
@@ -53,7 +53,7 @@ class PlantErrors(eqx.Module):
     motor_lag: float = 0.04  # s
     mass_std: float = 0.02  # relative, as are the next three
     thrust_std: float = 0.02
-    motor_std: float = 0.01  # each motor's own
+    motor_std: float = 0.01  # of each motor
     inertia_std: float = 0.03
     rotor_drag: tuple[float, float, float] = (0.25, 0.25, 0.1)  # 1/s, body
     gust_std: float = 0.2  # m/s^2, world
@@ -63,25 +63,25 @@ class PlantErrors(eqx.Module):
     bias_std: tuple[float, float] = (0.05, 0.005)
     bias_walk: tuple[float, float] = (2e-3, 1e-4)  # after one second
     scale_std: float = 3e-3
-    vibration: tuple[float, float] = (1.0, 0.1)  # largest amplitude; a flight draws 0.5 to 1 of it
-    vibration_rate: float = 630.0  # of a rotor that hovers, rad/s
+    vibration: tuple[float, float] = (1.0, 0.1)  # largest amplitude; a flight draws 0.5..1 of it
+    vibration_rate: float = 630.0  # of a rotor in hover, rad/s
 
 
 IDEAL = jax.tree.map(lambda _: 0.0, PlantErrors())
 
 
 class Plant(eqx.Module):
-    """One vehicle: the model with parameters of its own, and what the model leaves out."""
+    """One vehicle: the model with its own parameters, and the effects that the model leaves out."""
 
     body: QuadrotorDynamic
-    motor: Motors  # each one's thrust, relative
+    motor: Motors  # relative thrust of each motor
     scale: Reading
     bias: Reading
     shake: Float[Array, "6 4"]  # amplitude of each rotor's vibration in each channel
     errors: PlantErrors
 
     def force_and_torque(self, x: X, gust: Reading) -> tuple[Vector, Vector]:
-        """Specific force and torque that the model leaves out: rotor drag and gusts."""
+        """Specific force and torque of rotor drag and gusts, which the model leaves out."""
         drag = jnp.stack(self.errors.rotor_drag) * x[V]
         return rotation_matrix(x[Q]).T @ gust[:3] - drag, gust[3:]
 
@@ -89,9 +89,9 @@ class Plant(eqx.Module):
         """dx/dt at these motor levels."""
         force, torque = self.force_and_torque(x, gust)
         w_dot = torque / jnp.stack(self.body.vehicle.inertia)
-        still = jnp.zeros_like(x)
-        unknown = jnp.concatenate([still[R], force, still[Q], w_dot, still[B_A], still[B_G]])
-        return self.body.drift(x, self.motor * level) + unknown
+        zero = jnp.zeros_like(x)
+        unmodelled = jnp.concatenate([zero[R], force, zero[Q], w_dot, zero[B_A], zero[B_G]])
+        return self.body.drift(x, self.motor * level) + unmodelled
 
     def sensed(self, x: X, level: Motors, gust: Reading, phase: Motors, noise: Reading) -> Reading:
         """The IMU's reading, for the rotors' phases and standard normal noise."""
@@ -121,7 +121,7 @@ def draw_plant(key: PRNGKeyArray, errors: PlantErrors) -> Plant:
     """A vehicle whose errors are drawn from the key."""
     k_size, k_normal = jax.random.split(key)
     size = jax.random.uniform(k_size, (), real_dtype(), minval=0.5)
-    normal = jax.random.normal(k_normal, (8, 6), real_dtype())  # one draw: it compiles faster
+    normal = jax.random.normal(k_normal, (8, 6), real_dtype())  # a single draw compiles faster
     mass, thrust = 1.0 + jnp.stack([errors.mass_std, errors.thrust_std]) * normal[0, :2]
     inertia = jnp.asarray(QDRONE.inertia) * (1.0 + errors.inertia_std * normal[0, 2:5])
     vehicle = QDRONE._replace(
@@ -154,13 +154,12 @@ def advance(
     The noise is standard normal: for the gusts, the bias walk and the IMU.
     """
     errors = plant.errors
-    kept = decay(DT, errors.gust_time)
+    gust_decay = decay(DT, errors.gust_time)
     gust_std = jnp.repeat(jnp.stack([errors.gust_std, errors.gust_torque_std]), 3)
-    gust = kept * now.gust + jnp.sqrt(1.0 - kept**2) * gust_std * noise[0]
+    gust = gust_decay * now.gust + jnp.sqrt(1.0 - gust_decay**2) * gust_std * noise[0]
     level = command + decay(DT / 2, errors.motor_lag) * (now.level - command)
-    spin = errors.vibration_rate * jnp.sqrt(
-        level / HOVER
-    )  # thrust is proportional to the speed squared
+    # Thrust is proportional to the speed squared
+    spin = errors.vibration_rate * jnp.sqrt(level / HOVER)
     middle = now.x + 0.5 * DT * plant.drift(now.x, level, gust)
     walk = jnp.sqrt(DT) * per_channel(errors.bias_walk) * noise[1]
     x = now.x + DT * plant.drift(middle, level, gust) + jnp.append(jnp.zeros(13), walk)
@@ -176,7 +175,7 @@ def advance(
 
 
 def start(key: PRNGKeyArray, plant: Plant, first: Goal) -> PlantState:
-    """On the path, with its velocity, level, and the motors at nominal hover."""
+    """The start on the path: its velocity and yaw, a level attitude, motors at nominal hover."""
     q = from_euler_angles(first.place[3] * jnp.array([0.0, 0.0, 1.0]))
     v = rotation_matrix(q).T @ first.velocity[:3]
     x = jnp.concatenate([first.place[:3], v, q, jnp.zeros(3), plant.bias])
@@ -185,27 +184,27 @@ def start(key: PRNGKeyArray, plant: Plant, first: Goal) -> PlantState:
 
 
 def flight(key: PRNGKeyArray, path: RandomPath | Circle, errors: PlantErrors, rows: int) -> Flown:
-    """One flight of so many rows, after the lead-in."""
+    """One flight of `rows` rows, after the lead-in."""
     k_plant, k_start, k_noise = jax.random.split(key, 3)
     plant, mix = draw_plant(k_plant, errors), mixer()
     ticks = jnp.arange((LEAD_IN + rows) * SAMPLES).reshape(-1, SAMPLES)
     goals = jax.vmap(jax.vmap(lambda k: goal(path, k * DT)))(ticks)
 
-    def tick(now: PlantState, given: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple[Any, ...]]:
-        aim, noise = given
+    def tick(now: PlantState, inputs: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple[Any, ...]]:
+        target, noise = inputs
         estimate = now.x.at[W].set(now.gyroscope)
-        integral, command = control(now.integral, estimate, aim, mix, DT)
+        integral, command = control(now.integral, estimate, target, mix, DT)
         now, imu = advance(plant, now._replace(integral=integral), command, noise)
         return now, (imu, command)
 
-    def row(now: PlantState, given: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple[Any, ...]]:
-        now, (imu, command) = jax.lax.scan(tick, now, given)
+    def row(now: PlantState, inputs: tuple[Goal, jax.Array]) -> tuple[PlantState, tuple[Any, ...]]:
+        now, (imu, command) = jax.lax.scan(tick, now, inputs)
         return now, (jnp.mean(imu, axis=0), jnp.mean(command, axis=0), now.x)
 
     first = jax.tree.map(lambda g: g[0, 0], goals)
     noise = jax.random.normal(k_noise, (*ticks.shape, 3, 6), real_dtype())
-    _, kept = jax.lax.scan(row, start(k_start, plant, first), (goals, noise))
-    imu, motors, x = jax.tree.map(lambda a: a[LEAD_IN:], kept)
+    _, logged = jax.lax.scan(row, start(k_start, plant, first), (goals, noise))
+    imu, motors, x = jax.tree.map(lambda a: a[LEAD_IN:], logged)
     velocity = jax.vmap(lambda x: rotation_matrix(x[Q]) @ x[V])(x)
     t = DT * SAMPLES * jnp.arange(1, rows + 1, dtype=real_dtype())
     return Flown(t, imu, motors, x[:, R], velocity, x[:, Q], x[:, W])
@@ -229,7 +228,7 @@ def training_flights(seed: int) -> list[Flown]:
     paths = random_paths(k_paths, count)
     rows = [round(s / (DT * SAMPLES)) for s in TRAINING_SECONDS]
     flown = flights(jax.random.split(k_flights, count), paths, PlantErrors(), max(rows))
-    return [one(flown, i, kept) for i, kept in enumerate(rows)]
+    return [_one_flight(flown, i, length) for i, length in enumerate(rows)]
 
 
 def circle_flights(seed: int) -> list[Flown]:
@@ -238,9 +237,9 @@ def circle_flights(seed: int) -> list[Flown]:
     paths = circles(k_paths)
     count, rows = paths.radius.size, round(CIRCLE_SECONDS / (DT * SAMPLES))
     flown = flights(jax.random.split(k_flights, count), paths, PlantErrors(), rows)
-    return [one(flown, i, rows) for i in range(count)]
+    return [_one_flight(flown, i, rows) for i in range(count)]
 
 
-def one(flown: Flown, i: int, rows: int) -> Flown:
+def _one_flight(flown: Flown, i: int, rows: int) -> Flown:
     """The first rows of flight i, as NumPy arrays."""
     return Flown(*(np.asarray(series[i, :rows]) for series in flown))

@@ -77,7 +77,7 @@ def fly(
     t = ROW * np.arange(1, len(x) + 1)
     path = np.asarray(vehicle.goals.place[:, -1, :3])
     off = distance_to_path(x[:, R], path)
-    judged = _judged(x, estimate, off, t, dark, mission.over)
+    judged = _judged(x, estimate, off, t, dark, mission.landing_start)
     row = {"filter": name, "circle": circle, "seed": seed, **judged}
     return FlownMission(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
 

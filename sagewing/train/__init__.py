@@ -1,4 +1,4 @@
-"""Training: losses, the loop, checkpoints, and one file a domain."""
+"""Training: losses, the loop, checkpoints, and one file for each domain."""
 
 from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss

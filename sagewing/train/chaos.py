@@ -30,18 +30,18 @@ from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss
 from sagewing.train.recipe import Recipe
 
-# KalmanNet's loss leaves out what is beyond this: no error on the attractor comes near it.
+# KalmanNet's loss leaves out larger squared errors; none on the attractor comes near this value.
 KALMANNET_LARGEST = 1e4
-# Bounds of the shared network's q and r: as good as none.
+# Bounds of the shared network's q and r, so wide that they hardly act.
 WIDE = (1e-5, 1e4)
 
 
 @dataclass(frozen=True)
 class ChaosTraining:
-    """The settings of a training on Lorenz; the defaults are the paper's, but for the protocol.
+    """The settings of a training on Lorenz; the defaults are the paper's, except the protocol.
 
     `architecture`, `aux_weight`, `bounds` and `gain_noise` are the NDR-SHKF's; `ndr-shared` has the
-    universal policy's networks, and its `aux_weight` is that of how far q and r are from the truth.
+    universal policy's networks; its `aux_weight` weighs the distance of q and r from the true ones.
     """
 
     filter: str = "ndr"
@@ -67,13 +67,13 @@ def _network(purpose: Purpose) -> Callable[[ChaosTraining, PRNGKeyArray], Networ
 
 @cache
 def _statistics(protocol: Protocol) -> tuple[tuple[float, ...], ...]:
-    """Mean and spread of the training domain's states and of their changes in a step."""
+    """Mean and standard deviation of the states, and that of their changes in a step."""
     with jax.ensure_compile_time_eval():
         truth = episodes(jax.random.key(0), LORENZ, protocol, 256, 600).truth
-        states, moves = truth.reshape(-1, truth.shape[-1]), jnp.diff(truth, axis=1)
-        moves = moves.reshape(-1, truth.shape[-1])
-        found = (states.mean(axis=0), states.std(axis=0), moves.std(axis=0))
-        return tuple(tuple(a.tolist()) for a in found)
+        states, changes = truth.reshape(-1, truth.shape[-1]), jnp.diff(truth, axis=1)
+        changes = changes.reshape(-1, truth.shape[-1])
+        statistics = (states.mean(axis=0), states.std(axis=0), changes.std(axis=0))
+        return tuple(tuple(a.tolist()) for a in statistics)
 
 
 RECIPES = {
@@ -131,7 +131,7 @@ def train_chaos(
 
 
 def settings(setup: ChaosTraining, seeds: list[int]) -> dict[str, Any]:
-    """The settings as they go into files: plain JSON, and only what the filter depends on."""
+    """The settings for files: plain JSON, and only those that this filter depends on."""
     plain = {
         "domain": LORENZ.name,
         "seeds": seeds,

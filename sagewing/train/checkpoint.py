@@ -1,4 +1,4 @@
-"""A training on disk, so that it survives a kill."""
+"""The state of a training on disk, to resume from after an interruption."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ STATE, SETTINGS = "checkpoint.safetensors", "settings.json"
 
 
 def start(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
-    """Claim `folder` for a training with these settings; whether there is something to go on from.
+    """Reserve `folder` for a training with these settings; True if it has a checkpoint to load.
 
-    A training that is already there is neither overwritten nor continued with other settings.
+    An existing training is neither overwritten nor continued with other settings.
     """
     path = folder / SETTINGS
-    settings = json.loads(to_json(settings))  # as they come back: tuples are lists
+    settings = json.loads(to_json(settings))  # as they are read back: tuples become lists
     if not path.exists():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} is not empty and holds no training; choose another --out.")
@@ -30,9 +30,9 @@ def start(folder: Path, settings: dict[str, Any], *, resume: bool) -> bool:
             f"{folder} already holds a training: add --resume to go on with it, "
             "or choose another --out."
         )
-    found = read_json(path, "training's settings")
-    for name in sorted(settings.keys() | found.keys()):
-        was, now = found.get(name), settings.get(name)
+    stored = read_json(path, "training's settings")
+    for name in sorted(settings.keys() | stored.keys()):
+        was, now = stored.get(name), settings.get(name)
         if was != now:
             raise InputError(
                 f"{folder} was started with {name} = {was}, not {now}; "

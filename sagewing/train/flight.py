@@ -33,21 +33,22 @@ from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import WindowLoss, pose_loss
 from sagewing.train.recipe import Recipe
 
-# Added to the logits of d at the start of a training from tuned noise. States that a pose hardly
-# shows, such as biases, wander off where their q is free from the first; and the tuned r of angles
-# (or of the gyroscope) stands for more than their noise, which an estimate of it would forget.
+# Added to the logits of d at the start of a training from tuned noise, so that d is small. Weakly
+# observable states, such as biases, drift away where their q adapts from the first epoch; and the
+# tuned r of angles (or of the gyroscope) covers more than their noise: an estimate of the noise
+# alone would be too small.
 CALM_Q = -12.0
 CALM_R = (-4.5, -4.5, -4.5, -8.0, -8.0, -8.0)
 
-# Paper: T up to these epochs of 2200.
+# Paper: up to which epoch of 2200 a window has how many steps.
 EPOCHS = 2200
 CURRICULUM = ((300, 20), (600, 50), (900, 100), (2000, 200), (2200, 300))
-# A blackout in a training window: its length in seconds.
+# Range of the length of a blackout in a training window, s.
 BLACKOUT = (0.5, 2.0)
 
 
 def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
-    """The paper's schedule; with fewer epochs all of its parts shrink alike."""
+    """The paper's schedule, scaled to this number of epochs."""
     decay = tuple((round(share * epochs), 0.3) for share in (0.4, 0.7, 0.9))
     return Schedule(epochs, learning_rate, clip_norm=0.1, batches=5, decay=decay)
 
@@ -56,12 +57,11 @@ def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
 class FlightTraining:
     """The settings of a training on flights.
 
-    The schedule and the degradation are the paper's; `ndr-paper` is its filter, and `ndr` ours: it
-    starts from tuned noise, which it learns on, and its gain uses the r of the same step, behind a
-    gate; a window counts by the root of its loss. Without `learn_nominal` it keeps that noise, and
-    all that it learns is to adapt it.
-    `blackouts` is the share of windows in which the pose is lost for a while and the dynamic model
-    takes over; the paper has none. The curriculum's windows are cut to `shortest` and `longest`.
+    The schedule and the degradation are the paper's. `ndr-paper` is the paper's filter. `ndr` is
+    ours: it starts from tuned noise and trains that noise too (with `learn_nominal`), its gain uses
+    the r of the same step, it has a gate, and its loss is the root of a window's loss.
+    `blackouts` is the share of windows with a blackout, in which the dynamic model is used; the
+    paper has none. The lengths of the curriculum's windows are limited to `shortest`..`longest`.
     """
 
     filter: str = "ndr"
@@ -84,29 +84,30 @@ class FlightTraining:
     learn_nominal: bool = True
 
 
-def _beginner(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
-    """A policy with its own nominal noise, which at first hardly moves it."""
+def _ndr_policy(setup: FlightTraining, key: PRNGKeyArray) -> Policy:
+    """An NDR policy that starts from the nominal noise, with a small d."""
     nominal = Noise(setup.nominal_q, setup.nominal_r)
-    # Without a pose nothing tells how noisy it is, and the IMU's noise is what it was tuned to be.
-    inside = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
-    policy = Policy(setup.architecture, *inside, key=key)
+    # The noise adapts in pose steps only: in a blackout the IMU keeps its tuned noise.
+    filter_settings = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
+    policy = Policy(setup.architecture, *filter_settings, key=key)
     calm = jnp.concatenate([jnp.full(policy.arch.n_x, CALM_Q), jnp.array(CALM_R)])
     return eqx.tree_at(lambda p: p.head.layers[-1].b, policy, replace_fn=lambda b: b + calm)
 
 
-def _shared_beginner(setup: FlightTraining, key: PRNGKeyArray) -> Universal:
-    """The universal policy's networks, around tuned noise."""
+def _shared_policy(setup: FlightTraining, key: PRNGKeyArray) -> Universal:
+    """The universal policy's networks with tuned nominal noise."""
     with jax.ensure_compile_time_eval():
-        begun = Universal.pretrained("universal")
+        pretrained = Universal.pretrained("universal")
     nominal = Noise(setup.nominal_q, setup.nominal_r)
-    inside = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
-    policy = Universal(begun.bank, begun.hidden, *inside, key=key)
-    return eqx.tree_at(lambda p: (p.measured, p.state), policy, (begun.measured, begun.state))
+    filter_settings = (setup.bounds, setup.gain_noise, nominal, setup.gate, (POSE,))
+    policy = Universal(pretrained.bank, pretrained.hidden, *filter_settings, key=key)
+    networks = (pretrained.measured, pretrained.state)
+    return eqx.tree_at(lambda p: (p.measured, p.state), policy, networks)
 
 
 RECIPES = {
-    "ndr": Recipe(_beginner),
-    SHARED: Recipe(_shared_beginner),
+    "ndr": Recipe(_ndr_policy),
+    SHARED: Recipe(_shared_policy),
     "ndr-paper": Recipe(
         lambda setup, key: Policy(
             setup.architecture, setup.bounds, setup.gain_noise, gate=setup.gate, key=key
@@ -118,7 +119,7 @@ RECIPES = {
 
 
 def blackout(key: PRNGKeyArray, steps: int, share: float, dt: float) -> Float[Array, "T"]:
-    """The mode of every step: in this share of draws the pose is lost once, somewhere."""
+    """The mode of every step; a share of the draws has one blackout, at a random time."""
     k_any, k_first, k_length = jax.random.split(key, 3)
     first = jax.random.randint(k_first, (), steps // 3, steps)
     length = jax.random.uniform(k_length, (), minval=BLACKOUT[0], maxval=BLACKOUT[1]) / dt
@@ -128,15 +129,15 @@ def blackout(key: PRNGKeyArray, steps: int, share: float, dt: float) -> Float[Ar
 
 
 def draw(key: PRNGKeyArray, flights: Flights, setup: FlightTraining, steps: int) -> FlightRecord:
-    """A batch of windows."""
+    """A batch of windows, degraded."""
 
-    def one(key: PRNGKeyArray) -> FlightRecord:
+    def window(key: PRNGKeyArray) -> FlightRecord:
         k_window, k_mode, k_noise = jax.random.split(key, 3)
         rows = flights.window(k_window, steps + 1)
         mode = blackout(k_mode, steps, setup.blackouts, flights.dt)
         return record(k_noise, rows, mode, 1.0, setup.degradation, flights.dt)
 
-    return jax.vmap(one)(jax.random.split(key, setup.batch))
+    return jax.vmap(window)(jax.random.split(key, setup.batch))
 
 
 def train_flight(
@@ -158,7 +159,7 @@ def train_flight(
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
             drawn = draw(key, joined, setup, steps)
             if isinstance(learned, StoredPolicy) and not setup.learn_nominal:
-                learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_kept)
+                learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_frozen)
             filt = catalogue.build(setup.filter, model, Q0, R0, learned)
             weight = setup.aux_weight
             return pose_loss(filt, drawn, P0, joined.dt, weight, window=setup.window_loss)
@@ -177,8 +178,8 @@ def train_flight(
     )
 
 
-def _kept(nominal: Noise) -> Noise:
-    """Noise that a descent leaves as it is."""
+def _frozen(nominal: Noise) -> Noise:
+    """The same noise without gradients, so that training does not change it."""
     return jax.tree.map(jax.lax.stop_gradient, nominal)
 
 
@@ -196,9 +197,9 @@ def check_flights(setup: FlightTraining, flights: Sequence[Flight]) -> None:
 
 
 def curriculum(setup: FlightTraining) -> list[tuple[int, int]]:
-    """Up to which epoch windows have which length."""
+    """The stages: each one's last epoch, and the number of steps of its windows."""
     epochs = setup.schedule.epochs
-    until: dict[int, int] = {}  # stages that come out equally long are one
+    until: dict[int, int] = {}  # stages of equal length are merged
     for end, steps in CURRICULUM:
         steps = min(max(steps, setup.shortest), setup.longest)
         until[steps] = round(end * epochs / EPOCHS)
@@ -206,7 +207,7 @@ def curriculum(setup: FlightTraining) -> list[tuple[int, int]]:
 
 
 def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int]) -> dict[str, Any]:
-    """The settings as they go into files: plain JSON, and only what the filter depends on."""
+    """The settings for files: plain JSON, and only those that this filter depends on."""
     plain = {
         "domain": "flight",
         "flights": [f"{flight.name}, {flight.seconds:.2f} s" for flight in flights],
@@ -222,11 +223,11 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "degradation": asdict(setup.degradation),
     }
     if catalogue.entry(setup.filter).adapts:
-        begins = {**setup.architecture.card(), "aux_weight": setup.aux_weight}
+        network = {**setup.architecture.card(), "aux_weight": setup.aux_weight}
         if setup.filter == SHARED:
-            begins = {"begins": f"universal, {Universal.pretrained('universal').digest()}"}
+            network = {"begins": f"universal, {Universal.pretrained('universal').digest()}"}
         plain["policy"] = {
-            **begins,
+            **network,
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
             "gate": setup.gate,

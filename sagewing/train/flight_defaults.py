@@ -1,4 +1,4 @@
-"""What `sagewing train flight` does where its options do not say: the paper's, or for own logs."""
+"""The defaults of `sagewing train flight`: the paper's, and those for own logs."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from sagewing.train.flight import EPOCHS
 
 @dataclass(frozen=True)
 class FlightDefaults:
-    """The settings of a training on flights that have a default of their own."""
+    """The settings whose defaults differ between the paper's training and own logs."""
 
     epochs: int
     batch: int
@@ -24,12 +24,12 @@ class FlightDefaults:
 
 
 PAPER = FlightDefaults(EPOCHS, 128, 20, 300, 1e-3, 0.1, "paper", "paper")
-# What the shipped filters were made with, with a pose as good as a flying vehicle has.
+# The settings of the shipped filters, with the pose noise of a good positioning system.
 OWN = FlightDefaults(40, 64, 500, 500, 2e-3, 3e-4, "good", "as-flown")
 
 
 def begin_from(noise: Noise, folder: str) -> dict[str, Any]:
-    """The settings of a training whose policy begins with this noise."""
+    """The settings of a training that starts from this noise."""
     if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
         raise InputError(f"{folder} holds the noise of another model; see sagewing tune flight.")
     return {

@@ -1,7 +1,7 @@
 """Training by gradient descent: many seeds in one program, resumable bit for bit.
 
-An epoch is a pure function of the state before it, the seed and its number, and one compiled
-program runs any number of epochs; where a training was interrupted does not change its result.
+An epoch is a pure function of the state before it, the seed and the epoch's number, and one
+compiled program runs any number of epochs: an interruption does not change the result.
 """
 
 import time
@@ -26,10 +26,10 @@ SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast; the defaults are the paper's for the chaotic systems.
+    """Epochs and learning rate; the defaults are the paper's for the chaotic systems.
 
-    An epoch is `batches` updates. At every epoch in `decay` the learning rate is multiplied by
-    what stands beside it.
+    An epoch is `batches` updates. `decay` has pairs of an epoch and the factor by which the
+    learning rate is multiplied at it.
     """
 
     epochs: int = 1000
@@ -39,7 +39,7 @@ class Schedule:
     decay: tuple[tuple[int, float], ...] = ()
 
     def optimiser(self) -> optax.GradientTransformation:
-        """Adam behind a clip of the global norm."""
+        """Adam, with gradients clipped to a global norm."""
         rate: Any = self.learning_rate
         if self.decay:
             steps = {epoch * self.batches: factor for epoch, factor in self.decay}
@@ -51,14 +51,14 @@ Loss = Callable[[Any, PRNGKeyArray], Scalar]
 
 
 class Stage(NamedTuple):
-    """A stretch of a training: up to which epoch, and the loss until then."""
+    """A part of a training: the epoch at which it ends, and its loss."""
 
     until: int
     loss: Loss
 
 
 class TrainState(NamedTuple):
-    """A training between two epochs; every array but `epoch` has one row a seed."""
+    """A training between two epochs; every array but `epoch` has one row for each seed."""
 
     epoch: Int[Array, ""]
     weights: Any
@@ -68,7 +68,7 @@ class TrainState(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a progress bar shows."""
+    """The numbers that a progress bar shows."""
 
     epoch: int
     epochs: int
@@ -77,7 +77,7 @@ class Progress(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """One model a seed, its losses epoch by epoch, and how many updates were skipped."""
+    """For each seed its model, the loss of every epoch, and the number of skipped updates."""
 
     models: list[Any]
     losses: Float[Array, "seeds epochs"]
@@ -99,17 +99,18 @@ def train(
 ) -> Trained:
     """Train one model a seed: `make(key)` builds it, `loss(model, key)` draws data and scores it.
 
-    A curriculum is several losses, a `Stage` each. With a `folder` the state is written there at
-    least once a minute, and `resume` goes on from it; `settings` are what must agree for that. An
-    update whose gradient is not finite is skipped and counted.
+    A curriculum is a sequence of losses, a `Stage` each. With a `folder` the state is written there
+    at least once a minute, and `resume` continues from it if the `settings` are the same. An update
+    whose gradient is not finite is skipped and counted.
 
-    The program has room for `width` seeds and knows neither them nor their number: any group of
-    that many or fewer runs the very same one, and a seed's numbers depend on the seed alone.
+    The program is compiled for `width` seeds and takes the seeds and their number as inputs: any
+    group of at most `width` seeds runs the same program, and the result of a seed depends on that
+    seed alone.
 
-    `begin` are models to go on from, one a seed, in place of what `make` builds.
+    `begin` are the initial models, one for each seed, in place of those that `make` builds.
     """
-    room = [*seeds, *seeds[-1:] * ((width or len(seeds)) - len(seeds))]
-    keys = jax.vmap(jax.random.key)(jnp.asarray(room))
+    padded = [*seeds, *seeds[-1:] * ((width or len(seeds)) - len(seeds))]
+    keys = jax.vmap(jax.random.key)(jnp.asarray(padded))
     optimiser = schedule.optimiser()
     structure = eqx.filter_eval_shape(make, keys[0])
     static = eqx.partition(structure, _is_weight)[1]
@@ -118,26 +119,26 @@ def train(
     def start(keys: Shaped[PRNGKeyArray, "seeds"]) -> TrainState:
         weights = jax.lax.map(lambda key: eqx.filter(make(_stream(key, 0)), eqx.is_array), keys)
         if begin:
-            given = [jax.tree.leaves(eqx.filter(model, eqx.is_array)) for model in begin]
-            rows = [given[seeds.index(seed)] for seed in room]
+            initial = [jax.tree.leaves(eqx.filter(model, eqx.is_array)) for model in begin]
+            rows = [initial[seeds.index(seed)] for seed in padded]
             stacked = [jnp.stack(leaves) for leaves in zip(*rows, strict=True)]
             weights = jax.tree.unflatten(jax.tree.structure(weights), stacked)
         return TrainState(
             epoch=jnp.asarray(0),
             weights=weights,
             optimiser=jax.vmap(optimiser.init)(weights),
-            losses=jnp.zeros((len(room), schedule.epochs), real_dtype()),
-            skipped=jnp.zeros(len(room), int),
+            losses=jnp.zeros((len(padded), schedule.epochs), real_dtype()),
+            skipped=jnp.zeros(len(padded), int),
         )
 
-    going_on = folder is not None and checkpoint.start(folder, settings or {}, resume=resume)
+    resuming = folder is not None and checkpoint.start(folder, settings or {}, resume=resume)
     shape = jax.eval_shape(start, keys)
-    state = checkpoint.load(folder, shape) if folder and going_on else start(keys)
+    state = checkpoint.load(folder, shape) if folder and resuming else start(keys)
     for stage in [Stage(schedule.epochs, loss)] if callable(loss) else loss:
         advance = partial(
             _advance(stage.loss, optimiser, static, schedule.batches), keys, len(seeds)
         )
-        state = _drive(state, advance, stage.until, schedule.epochs, folder, report, len(seeds))
+        state = _run_stage(state, advance, stage.until, schedule.epochs, folder, report, len(seeds))
     rows = [jax.tree.map(lambda a, i=i: a[i], state.weights) for i in range(len(seeds))]
     models = [eqx.combine(row, static) for row in rows]
     return Trained(models, state.losses[: len(seeds)], state.skipped[: len(seeds)])
@@ -146,32 +147,32 @@ def train(
 def _advance(
     loss: Loss, optimiser: optax.GradientTransformation, static: Any, batches: int
 ) -> Callable[..., TrainState]:
-    """A compiled program that takes the first `count` seeds on to any epoch."""
+    """A compiled program that trains the first `count` seeds up to epoch `stop`."""
 
     @jax.jit
     def advance(
         keys: Shaped[PRNGKeyArray, "seeds"], count: jax.Array, state: TrainState, stop: jax.Array
     ) -> TrainState:
         def epoch(state: TrainState) -> TrainState:
-            # One seed after another beats all at once: the working set stays in the cache.
-            state = jax.lax.fori_loop(0, count, one_row, state)
+            # Seeds in turn are faster than seeds in a batch: the working set stays in the cache.
+            state = jax.lax.fori_loop(0, count, update_row, state)
             return state._replace(epoch=state.epoch + 1)
 
-        def one_row(i: jax.Array, state: TrainState) -> TrainState:
+        def update_row(i: jax.Array, state: TrainState) -> TrainState:
             row = jax.tree.map(lambda a: a[i], (keys, state.weights, state.optimiser))
-            weights, opt_state, value, bad = one_seed(state.epoch, *row)
-            put = partial(jax.tree.map, lambda all, one: all.at[i].set(one))
+            weights, opt_state, value, skipped = train_epoch(state.epoch, *row)
+            write = partial(jax.tree.map, lambda rows, new: rows.at[i].set(new))
             return TrainState(
                 epoch=state.epoch,
-                weights=put(state.weights, weights),
-                optimiser=put(state.optimiser, opt_state),
+                weights=write(state.weights, weights),
+                optimiser=write(state.optimiser, opt_state),
                 losses=state.losses.at[i, state.epoch].set(value),
-                skipped=state.skipped.at[i].add(bad),
+                skipped=state.skipped.at[i].add(skipped),
             )
 
         return jax.lax.while_loop(lambda s: s.epoch < stop, epoch, state)
 
-    def one_seed(epoch: jax.Array, key: PRNGKeyArray, weights: Any, opt_state: Any) -> Any:
+    def train_epoch(epoch: jax.Array, key: PRNGKeyArray, weights: Any, opt_state: Any) -> Any:
         def update(learned: Any, batch: jax.Array) -> Any:
             weights, opt_state = learned
             draw = jax.random.fold_in(_stream(key, 1), epoch * batches + batch)
@@ -185,8 +186,8 @@ def _advance(
             )
             return learned, (value, ~ok)
 
-        learned, (values, bad) = jax.lax.scan(update, (weights, opt_state), jnp.arange(batches))
-        return *learned, jnp.mean(values), jnp.sum(bad)
+        learned, (values, skipped) = jax.lax.scan(update, (weights, opt_state), jnp.arange(batches))
+        return *learned, jnp.mean(values), jnp.sum(skipped)
 
     return advance
 
@@ -200,7 +201,7 @@ def _stream(key: PRNGKeyArray, number: int) -> PRNGKeyArray:
     return jax.random.fold_in(key, number)
 
 
-def _drive(
+def _run_stage(
     state: TrainState,
     advance: Callable[[TrainState, Any], TrainState],
     until: int,
@@ -209,13 +210,13 @@ def _drive(
     report: Callable[[Progress], None],
     seeds: int,
 ) -> TrainState:
-    """Run to a stage's end in stretches of about a second, with reports and checkpoints."""
-    done, stretch, saved = int(state.epoch), 1, time.monotonic()
+    """Run to the end of a stage in chunks of about a second, with reports and checkpoints."""
+    done, chunk, saved = int(state.epoch), 1, time.monotonic()
     if folder is not None and done == 0:
         checkpoint.save(folder, state)
     while done < until:
         began = time.monotonic()
-        stop = min(done + stretch, until)
+        stop = min(done + chunk, until)
         try:
             state = jax.block_until_ready(advance(state, stop))
         except KeyboardInterrupt:
@@ -224,8 +225,8 @@ def _drive(
             raise
         seconds = time.monotonic() - began
         rate = (stop - done) / max(seconds, 1e-6)
-        # The first stretch is a single epoch, and mostly compilation.
-        stretch = max(1, min(int(rate * SECONDS_BETWEEN_REPORTS), 4 * stretch))
+        # The first chunk is a single epoch, and mostly compilation.
+        chunk = max(1, min(int(rate * SECONDS_BETWEEN_REPORTS), 4 * chunk))
         done = stop
         recent = state.losses[:seeds, max(0, done - 20) : done]
         report(Progress(done, epochs, float(jnp.nanmean(recent)), int(jnp.sum(state.skipped))))

@@ -1,4 +1,4 @@
-"""What training minimises."""
+"""The losses of training."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Valu
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m
 ATTITUDE_WEIGHT = 10.0  # paper
-SMALLEST = 1e-8  # loss of a window; the root of less has no derivative to speak of
+SMALLEST = 1e-8  # floor of a window's loss, where the derivative of its root is still bounded
 WindowLoss = Literal["squared", "root"]
 
 
@@ -40,40 +40,40 @@ def state_loss(
     The mean over steps and records of ||x_true - x||^2 + aux_weight ||y - y_hat||^2; the second
     term only for a filter with a policy to reconstruct its features. Squared errors over `largest`
     are left out of the mean. For the universal policy `noise` may be the true q and r: the second
-    term is then how far its own are from them.
+    term is then the distance of the policy's q and r from them.
     """
-    made = _steps(filt, x0, P0, z, u, dt)
-    squared = jnp.sum((made.x - jnp.moveaxis(truth, 0, -1)) ** 2, axis=1)
+    estimates = _steps(filt, x0, P0, z, u, dt)
+    squared = jnp.sum((estimates.x - jnp.moveaxis(truth, 0, -1)) ** 2, axis=1)
     if largest is None:
         error = jnp.mean(squared)
     else:
         counts = squared < largest
         error = jnp.sum(jnp.where(counts, squared, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
     if noise is None:
-        return error + _reconstruction(filt, made, aux_weight)
+        return error + _reconstruction(filt, estimates, aux_weight)
     q, r = (jnp.moveaxis(a, 0, -1) for a in noise)
-    heard = jnp.moveaxis(jnp.isfinite(z), 0, -1)
-    far = jax.vmap(noise_distance)(made, q, r, jnp.ones_like(q, bool), heard)
-    return error + aux_weight * jnp.mean(far)
+    arrived = jnp.moveaxis(jnp.isfinite(z), 0, -1)
+    distance = jax.vmap(noise_distance)(estimates, q, r, jnp.ones_like(q, bool), arrived)
+    return error + aux_weight * jnp.mean(distance)
 
 
 def noise_distance(
-    said: Step,
+    step: Step,
     q: States,
     r: Measurements,
     states: Bool[Array, "n_x *batch"],
     channels: Arrived,
 ) -> Values:
-    """How far a step's q, and the r of its gain, are from the true ones: logarithms, as a mean."""
+    """The mean distance of log q, and of the gain's log r, from the true values in a step."""
 
-    def far(own: Array, true: Array, where: Array) -> Array:
-        apart = jnp.log(jnp.where(where, own / true, 1.0))
+    def distance(own: Array, true: Array, where: Array) -> Array:
+        log_ratio = jnp.log(jnp.where(where, own / true, 1.0))
         count = jnp.maximum(jnp.sum(where, axis=0), 1)
-        return jnp.sum(jnp.sqrt(1.0 + apart**2) - 1.0, axis=0) / count
+        return jnp.sum(jnp.sqrt(1.0 + log_ratio**2) - 1.0, axis=0) / count
 
-    assert said.q is not None
-    assert said.r is not None
-    return far(said.q, q, states) + far(said.r * jnp.exp(said.trace), r, channels)
+    assert step.q is not None
+    assert step.r is not None
+    return distance(step.q, q, states) + distance(step.r * jnp.exp(step.trace), r, channels)
 
 
 def pose_loss(
@@ -87,20 +87,20 @@ def pose_loss(
 ) -> Scalar:
     """The paper's loss in flight: Huber in position, cosine distance in attitude, reconstruction.
 
-    `records` have a leading batch axis. A window counts by its mean ("squared", as in the paper),
-    or by the root of it: otherwise the windows with the most noise decide alone.
+    `records` have a leading batch axis. The loss of a window is its mean ("squared", as in the
+    paper), or the root of that mean, so that the noisiest windows do not dominate.
     """
-    made = _steps(filt, records.x0, P0, records.z, records.u, dt)
-    error = jnp.abs(made.x[:, R] - jnp.moveaxis(records.position, 0, -1))
+    estimates = _steps(filt, records.x0, P0, records.z, records.u, dt)
+    error = jnp.abs(estimates.x[:, R] - jnp.moveaxis(records.position, 0, -1))
     huber = jnp.where(error < HUBER, 0.5 * error**2, HUBER * (error - 0.5 * HUBER))
-    cosine = jnp.abs(jnp.sum(made.x[:, Q] * jnp.moveaxis(records.quaternion, 0, -1), axis=1))
+    cosine = jnp.abs(jnp.sum(estimates.x[:, Q] * jnp.moveaxis(records.quaternion, 0, -1), axis=1))
     losses = jnp.mean(huber, axis=(0, 1)) + ATTITUDE_WEIGHT * jnp.mean(1.0 - cosine, axis=0)
     losses = losses if window == "squared" else jnp.sqrt(jnp.maximum(losses, SMALLEST))
-    return jnp.mean(losses) + _reconstruction(filt, made, aux_weight)
+    return jnp.mean(losses) + _reconstruction(filt, estimates, aux_weight)
 
 
 def _steps(filt: Filter, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Step:
-    """What losses need of a filter's steps over a batch [B, T, ...]; time first and batch last."""
+    """Estimates and traces of a filter over a batch [B, T, ...]; time first and batch last."""
     runs, steps, _ = z.shape
     arrived = jnp.isfinite(z)
     z, arrived = (jnp.moveaxis(a, 0, -1) for a in (jnp.where(arrived, z, 0.0), arrived))
@@ -115,12 +115,12 @@ def _estimate_and_trace(step: Step, extra: None) -> Step:
     return Step(**estimate, trace=step.trace)
 
 
-def _reconstruction(filt: Filter, made: Step, weight: float) -> Scalar | float:
-    """The weighted error of the policy's decoder, where there is one."""
+def _reconstruction(filt: Filter, estimates: Step, weight: float) -> Scalar | float:
+    """The weighted error of the policy's decoder; 0 for a filter without one."""
     policy = _policy_of(filt)
     if weight == 0.0 or not isinstance(policy, Policy):
         return 0.0
-    y, c = made.trace
+    y, c = estimates.trace
     y_hat = policy.reconstruct(c)
     return weight * jnp.mean(jnp.sum((y - y_hat) ** 2, axis=1))
 

@@ -7,11 +7,11 @@ from jaxtyping import PRNGKeyArray
 
 
 class Recipe(NamedTuple):
-    """How a filter's learned part begins, and what its loss leaves out or adds.
+    """The initial learned part of a filter, and the options of its loss.
 
-    `begin` makes it from the settings of a training and a key. Squared errors over `largest` are
-    left out of the loss. With `compares_noise` the auxiliary loss is the distance of the filter's q
-    and r from the true ones.
+    `begin` makes that part from the settings of a training and a key. Squared errors over `largest`
+    are left out of the loss. With `compares_noise` the auxiliary loss is the distance of the
+    filter's q and r from the true ones.
     """
 
     begin: Callable[[Any, PRNGKeyArray], Any]

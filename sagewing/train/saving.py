@@ -1,4 +1,4 @@
-"""What a training leaves on disk: a folder a seed, which says where it comes from."""
+"""The result of a training on disk: a folder for each seed, with its provenance."""
 
 from pathlib import Path
 from typing import Any
@@ -9,24 +9,24 @@ from sagewing.policy import Noise
 from sagewing.results import commit, versions
 from sagewing.train.loop import Trained
 
-LAST = 20  # epochs over which the loss of a training is reported
+LAST = 20  # epochs over which the reported loss is the mean
 
 
 def seed_folder(out: Path, seed: int) -> Path:
-    """Where what one seed has learned is written."""
+    """The folder of one seed's model."""
     return out / f"seed-{seed}"
 
 
 def save_trained(trained: Trained, settings: dict[str, Any], out: Path) -> list[dict[str, Any]]:
-    """Write every seed's model with its provenance; a row of the result for each."""
+    """Write every seed's model with its provenance; returns a row of the result for each."""
     rows = []
     losses = np.asarray(trained.losses)
     for seed, learned, loss, skipped in zip(
         settings["seeds"], trained.models, losses, trained.skipped, strict=True
     ):
         row = {"seed": seed, "loss": float(loss[-LAST:].mean()), "skipped": int(skipped)}
-        made = {"training": settings, **row, "commit": commit(), "versions": versions()}
-        learned.save(seed_folder(out, seed), made, overwrite=True)
+        provenance = {"training": settings, **row, "commit": commit(), "versions": versions()}
+        learned.save(seed_folder(out, seed), provenance, overwrite=True)
         rows.append({**row, "losses": [float(v) for v in loss]})
     return rows
 
@@ -35,6 +35,6 @@ def save_noise(
     noise: Noise, folder: Path, training: dict[str, Any], seed: int, loss: float | None = None
 ) -> None:
     """Write tuned noise with its provenance."""
-    made = {"training": training, "seed": seed}
-    made |= {} if loss is None else {"loss": loss}
-    noise.save(folder, {**made, "commit": commit(), "versions": versions()}, overwrite=True)
+    provenance = {"training": training, "seed": seed}
+    provenance |= {} if loss is None else {"loss": loss}
+    noise.save(folder, {**provenance, "commit": commit(), "versions": versions()}, overwrite=True)

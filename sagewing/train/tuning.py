@@ -26,11 +26,11 @@ from sagewing.train.losses import pose_loss
 START = (-6.0, -5.0, -5.0, -1.0, -5.5, -9.0, 0.0, -1.5, 1.0, -1.0)
 STRIDES = (2.0, 1.0, 0.5)
 ROUNDS = 2
-LEAST = 1e-7  # a smaller gain is none
+MIN_DECREASE = 1e-7  # of the loss; a smaller one does not count
 
 
 class Tuned(NamedTuple):
-    """What was found, and its loss after every round."""
+    """The tuned noise, and the loss after every round."""
 
     noise: Noise
     losses: list[float]
@@ -41,7 +41,7 @@ def search(
     start: Sequence[float],
     report: Callable[[float], None] = lambda loss: None,
 ) -> tuple[np.ndarray, list[float]]:
-    """Coordinate descent: each number up or down by a stride while that helps, then the next."""
+    """Coordinate descent: each number goes up or down by a stride while the loss falls."""
     best, losses = np.asarray(start, float), []
     value = loss(best)
     for stride in STRIDES:
@@ -49,8 +49,8 @@ def search(
             before = value
             for i in range(best.size):
                 for step in (stride, -stride):
-                    while (tried := loss(moved := _moved(best, i, step))) < value - LEAST:
-                        best, value = moved, tried
+                    while (lower := loss(moved := _moved(best, i, step))) < value - MIN_DECREASE:
+                        best, value = moved, lower
             losses.append(value)
             report(value)
             if value == before:
@@ -64,8 +64,8 @@ def _moved(point: np.ndarray, i: int, step: float) -> np.ndarray:
     return moved
 
 
-def spread(logs: Float[np.ndarray, "10"]) -> Noise:
-    """Ten decimal logarithms as the variances of all states and channels."""
+def expand(logs: Float[np.ndarray, "10"]) -> Noise:
+    """The variances of all states and channels from ten decimal logarithms."""
     q, r = np.repeat(logs[:6], SIZES), np.repeat(logs[6:], 3).reshape(2, 6)
     return Noise(10.0**q, 10.0**r)
 
@@ -76,7 +76,7 @@ def tune_flight(
     seed: int,
     report: Callable[[float], None] = lambda loss: None,
 ) -> Tuned:
-    """The noise that serves an EKF best on `setup.batch` windows of `setup.longest` steps."""
+    """The noise with an EKF's smallest loss on `setup.batch` windows of `setup.longest` steps."""
     check_flights(setup, flights)
     joined = Flights.joined(flights)
     model = estimator(setup.vehicle, setup.without_pose)
@@ -88,8 +88,8 @@ def tune_flight(
         return pose_loss(filt, windows, P0, joined.dt, 0.0, window=setup.window_loss)
 
     def loss(logs: np.ndarray) -> float:
-        value = float(compiled(spread(logs)))
+        value = float(compiled(expand(logs)))
         return value if np.isfinite(value) else float("inf")
 
     best, losses = search(loss, START, report)
-    return Tuned(jax.tree.map(jnp.asarray, spread(best)), losses)
+    return Tuned(jax.tree.map(jnp.asarray, expand(best)), losses)

@@ -26,19 +26,19 @@ from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
 from sagewing.train.losses import noise_distance
 
 Q0, R0 = (1.0,) * N_X, (1.0,) * N_Z  # a unit of the family is its nominal noise
-LOST = 4.0  # an oracle that is off by more than this many of its own variances teaches nothing
-LOST_MODEL = 1e3  # the same, where its model is wrong
-SMALLEST = 1e-3  # variances: a smaller error is none
-LARGEST = 1e8  # variances: a larger error is no worse
-# Held-out episodes are drawn from keys that no training sees.
+# Squared errors, in variances of the oracle's own estimate
+LOST = 4.0  # where the oracle has a larger error, the episode is left out of the loss
+LOST_MODEL = 1e3  # the same limit, where the model is wrong
+SMALLEST = 1e-3  # is added to every error
+LARGEST = 1e8  # the largest error that counts
+# Held-out episodes are drawn from keys that no training uses.
 HELD_OUT = 1_000_000_007
 BLOCK = 100  # steps whose truth is in memory at once
-
 
 # At these shares of the epochs the learning rate falls.
 DECAY = (0.5, 0.7, 0.85, 0.95)
 FALL = 10.0**-0.5
-# Up to this share of them noise counts in full, then by so much of it.
+# Up to this share of the epochs `noise_weight` counts in full, then times this factor.
 IMITATION, AFTERWARDS = 0.5, 0.4
 
 
@@ -52,11 +52,12 @@ def schedule(epochs: int = 7500, learning_rate: float = 5e-3) -> Schedule:
 class UniversalTraining:
     """The settings of a training on the family.
 
-    A batch runs for a while without derivatives, up to `longest` steps, and then `steps` steps with
-    them. An error counts by the logarithm of its ratio to the oracle's, or to the nominal EKF's
-    where that is smaller; `loss_to_ekf` weighs what is lost to the nominal EKF, and `noise_weight`
-    how far q and r are from the truth. Where something is wrong, the model is, too, in the share
-    `wrong_models` of the episodes. `alarm_threshold` and `probe_sigmas` are the policy's.
+    A batch runs up to `longest` steps without derivatives, and then `steps` steps with them. The
+    loss is the logarithm of the error's ratio to the oracle's, or to the nominal EKF's where that
+    is smaller. `loss_to_ekf` weighs the same logarithm for the nominal EKF, where it is positive;
+    `noise_weight` weighs the distance of q and r from the true ones. Of the episodes whose noise is
+    not nominal, the share `wrong_models` has a wrong model, too. `alarm_threshold` and
+    `probe_sigmas` are the policy's.
     """
 
     schedule: Schedule = field(default_factory=schedule)
@@ -76,7 +77,7 @@ class UniversalTraining:
 class Errors(NamedTuple):
     """Mean squared errors over a window, each state's in variances of the oracle's own estimate.
 
-    `noise` is how far the policy's q and r are from the true ones.
+    `noise` is the distance of the policy's q and r from the true ones.
     """
 
     universal: Float[Array, "B"]
@@ -86,7 +87,7 @@ class Errors(NamedTuple):
 
 
 class Running(NamedTuple):
-    """Episodes on their way: the truth, and the three filters."""
+    """The state of running episodes: the truth, and the three filters."""
 
     truth: Float[Array, "n B"]
     universal: Any
@@ -103,14 +104,16 @@ def train_universal(
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Trained:
-    """Train one policy for each seed, or go on from those; see `train` for the rest."""
+    """Train one policy for each seed, from those in `begin` if any; see `train` for the rest."""
     if len(begin) not in (0, len(seeds)):
         raise InputError(
             f"{len(begin)} policies to go on from for {len(seeds)} seeds: give one a seed, or none."
         )
     for policy in begin:
         if policy.nominal is not None:
-            raise InputError("A policy to go on from has noise of its own: it is of one model.")
+            raise InputError(
+                "A policy to go on from has nominal noise of its own: it is for one model only."
+            )
         if (policy.bank, policy.hidden) != (setup.bank, setup.hidden):
             raise InputError(
                 f"A policy to go on from has a bank of {policy.bank} and layers of "
@@ -143,40 +146,40 @@ def train_universal(
 
 
 def loss(setup: UniversalTraining, policy: Universal, key: PRNGKeyArray) -> Scalar:
-    """How far behind the oracle, and behind the EKF, a batch of the family is."""
-    k_draw, k_noise, k_start, k_wait = jax.random.split(key, 4)
+    """The mean loss over a batch of the family; see `UniversalTraining`."""
+    k_draw, k_noise, k_start, k_first = jax.random.split(key, 4)
     drawn = family.draw(jax.random.split(k_draw, setup.batch), setup.wrong_models)
-    # From the start two times in five; else from anywhere
-    far = setup.longest * jax.random.uniform(k_wait) ** 2
-    wait = jnp.where(jax.random.uniform(k_start) < 0.4, 0.0, far).astype(int)
+    # The window begins at the start of the episode with probability 0.4, else at a random step
+    later = setup.longest * jax.random.uniform(k_first) ** 2
+    first = jnp.where(jax.random.uniform(k_start) < 0.4, 0.0, later).astype(int)
     running = start(drawn, policy, jax.random.fold_in(k_start, 1))
-    still = jax.lax.stop_gradient(policy)
+    frozen = jax.lax.stop_gradient(policy)
 
-    def before(k: Array, running: Running) -> Running:
-        return advance(drawn, still, running, k, 1, k_noise)[0]
+    def skip(k: Array, running: Running) -> Running:
+        return advance(drawn, frozen, running, k, 1, k_noise)[0]
 
-    running = jax.lax.stop_gradient(jax.lax.fori_loop(0, wait, before, running))
-    running, errors = window(drawn, policy, running, wait, setup.steps, k_noise)
+    running = jax.lax.stop_gradient(jax.lax.fori_loop(0, first, skip, running))
+    running, errors = window(drawn, policy, running, first, setup.steps, k_noise)
     best = jnp.minimum(errors.oracle, errors.ekf)
-    behind = 0.5 * (jnp.log(errors.universal) - jnp.log(best))
+    to_best = 0.5 * (jnp.log(errors.universal) - jnp.log(best))
     to_ekf = 0.5 * (jnp.log(errors.universal) - jnp.log(errors.ekf))
-    # The true noise is what a filter needs where its model is true, and it follows
+    # The true q and r are the best ones only where the model is right and the oracle converges
     imitates = (errors.oracle < LOST) & ~drawn.truth.wrong
     noise = jnp.where(imitates, setup.noise_weight * errors.noise, 0.0)
-    each = behind + setup.loss_to_ekf * jax.nn.relu(to_ekf) + noise
-    counts = teaches(drawn, running, errors)
+    each = to_best + setup.loss_to_ekf * jax.nn.relu(to_ekf) + noise
+    counts = in_loss(drawn, running, errors)
     return jnp.sum(jnp.where(counts, each, 0.0)) / jnp.maximum(jnp.sum(counts), 1)
 
 
-def teaches(drawn: Drawn, running: Running, errors: Errors) -> Bool[Array, "B"]:
-    """Where the truth has not run away, and the oracle has it, or the EKF is nearer to it."""
-    there = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
-    near = (errors.oracle < LOST) | (errors.ekf < errors.oracle)
-    return there & (near | (drawn.truth.wrong & (errors.oracle < LOST_MODEL)))
+def in_loss(drawn: Drawn, running: Running, errors: Errors) -> Bool[Array, "B"]:
+    """Where the truth is bounded, and the oracle follows it or is worse than the EKF."""
+    bounded = jnp.all(jnp.abs(running.truth) < 0.99 * family.RUNAWAY, axis=0)
+    followed = (errors.oracle < LOST) | (errors.ekf < errors.oracle)
+    return bounded & (followed | (drawn.truth.wrong & (errors.oracle < LOST_MODEL)))
 
 
 def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
-    """All filters at the same draw around the truth."""
+    """The episodes' start, with all filters at the same draw around the truth."""
     P0 = diagonal_matrix(drawn.spread**2)
     x0 = drawn.start + drawn.spread * jax.random.normal(key, drawn.start.shape) * drawn.states
     learned, ekf = (filt.init(x0, P0) for filt in _filters(policy))
@@ -187,38 +190,40 @@ def start(drawn: Drawn, policy: Universal, key: PRNGKeyArray) -> Running:
 def advance(
     drawn: Drawn, policy: Universal, running: Running, first: Array, steps: int, key: PRNGKeyArray
 ) -> tuple[Running, Errors, Array]:
-    """So many steps of the truth and of every filter from step `first` on.
+    """Simulate the truth and run every filter for `steps` steps from step `first` on.
 
-    With the filters' squared errors at every step, and where the truth had not run away.
+    Also returns the squared errors at every step, and whether the truth is bounded.
     """
 
     def move(truth: States, k: Array) -> tuple[States, Any]:
-        now = family.step(drawn, truth, k, key)
-        x, z, q, r = prevent_fusion((now.x, now.z, now.q, now.r))
-        return x, now._replace(x=x, z=z, q=q, r=r)
+        simulated = family.step(drawn, truth, k, key)
+        x, z, q, r = prevent_fusion((simulated.x, simulated.z, simulated.q, simulated.r))
+        return x, simulated._replace(x=x, z=z, q=q, r=r)
 
     unroll = steps == 1  # one step needs no loop
-    truth, now = jax.lax.scan(move, running.truth, first + jnp.arange(steps), unroll=unroll)
+    truth, record = jax.lax.scan(move, running.truth, first + jnp.arange(steps), unroll=unroll)
     u = jnp.broadcast_to(drawn.u, (steps, *drawn.u.shape))
-    q = jnp.where(drawn.states, now.q, 1.0)
-    given = (now.z, u, jnp.ones(steps, now.z.dtype), now.arrived)
-    oracle = OracleEKF(FamilyModel(), q, now.r)
-    begun = running.oracle._replace(k=jnp.asarray(0))
-    s_oracle, (by_oracle, variance) = scan(oracle, begun, *given, _x_and_variance, unroll=unroll)
+    q = jnp.where(drawn.states, record.q, 1.0)
+    inputs = (record.z, u, jnp.ones(steps, record.z.dtype), record.arrived)
+    oracle = OracleEKF(FamilyModel(), q, record.r)
+    oracle_start = running.oracle._replace(k=jnp.asarray(0))
+    s_oracle, (x_oracle, variance) = scan(
+        oracle, oracle_start, *inputs, _x_and_variance, unroll=unroll
+    )
 
     def squared(x: Array) -> Array:
-        terms = jnp.where(drawn.states, (x - now.x) ** 2 / variance, 0.0)
+        terms = jnp.where(drawn.states, (x - record.x) ** 2 / variance, 0.0)
         return jnp.minimum(jnp.sum(terms, axis=1) / jnp.sum(drawn.states, axis=0), LARGEST)
 
     learned, ekf = _filters(policy)
-    extra = (q, now.r, jnp.broadcast_to(drawn.states, q.shape), now.arrived)
-    s_learned, (by_learned, noise) = scan(
-        learned, running.universal, *given, _x_and_noise, extra, unroll=unroll
+    true_noise = (q, record.r, jnp.broadcast_to(drawn.states, q.shape), record.arrived)
+    s_learned, (x_learned, noise) = scan(
+        learned, running.universal, *inputs, _x_and_noise, true_noise, unroll=unroll
     )
-    s_ekf, (by_ekf, _) = scan(ekf, running.ekf, *given, _x_and_variance, unroll=unroll)
-    errors = Errors(squared(by_learned), squared(by_ekf), squared(by_oracle), noise)
-    there = jnp.all(jnp.abs(now.x) < 0.99 * family.RUNAWAY, axis=1)
-    return Running(truth, s_learned, s_ekf, s_oracle), errors, there
+    s_ekf, (x_ekf, _) = scan(ekf, running.ekf, *inputs, _x_and_variance, unroll=unroll)
+    errors = Errors(squared(x_learned), squared(x_ekf), squared(x_oracle), noise)
+    bounded = jnp.all(jnp.abs(record.x) < 0.99 * family.RUNAWAY, axis=1)
+    return Running(truth, s_learned, s_ekf, s_oracle), errors, bounded
 
 
 def _x_and_variance(step: Step, extra: None) -> tuple[Array, Array]:
@@ -232,7 +237,7 @@ def _x_and_noise(step: Step, true: tuple[Array, ...]) -> tuple[Array, Array]:
 def window(
     drawn: Drawn, policy: Universal, running: Running, first: Array, steps: int, key: PRNGKeyArray
 ) -> tuple[Running, Errors]:
-    """So many steps from step `first` on, and the mean squared errors over them."""
+    """Run `steps` steps from step `first` on; the mean squared errors over them."""
     running, errors, _ = advance(drawn, policy, running, first, steps, key)
     return running, Errors(*(jnp.mean(e, axis=0) + SMALLEST for e in errors))
 
@@ -245,9 +250,10 @@ def _filters(policy: Universal) -> tuple[Filter, Filter]:
 class HeldOut(NamedTuple):
     """Geometric means over held-out episodes of the ratio of RMS errors to the oracle's.
 
-    `late` is over the last steps of a long record, `right` where the nominal noise is right; `ekf`
-    and `ekf_late` are the nominal EKF's; `lost_to_ekf` is the share of episodes that are more than
-    10% behind it. `wrong` is the ratio to the nominal EKF's error where all models are wrong.
+    `ratio` is over the first steps and `late` over the last steps of a long record; `right` and
+    `late_right` are the same where the nominal noise is right; `ekf` and `ekf_late` are the nominal
+    EKF's. `lost_to_ekf` is the share of episodes whose error is more than 10% above the EKF's.
+    `wrong` is the ratio to the nominal EKF's error where all models are wrong.
     """
 
     ratio: float
@@ -268,55 +274,55 @@ def _held_out(
     drawn = family.draw(jax.random.split(k_draw, runs), wrong_models)
 
     def block(running: Running, first: Array) -> tuple[Running, tuple[Errors, Array]]:
-        running, errors, there = advance(drawn, policy, running, first, BLOCK, k_noise)
-        return running, (errors, there)
+        running, errors, bounded = advance(drawn, policy, running, first, BLOCK, k_noise)
+        return running, (errors, bounded)
 
     blocks = jnp.arange(0, steps, BLOCK)
-    found = jax.lax.scan(block, start(drawn, policy, k_start), blocks)[1]
-    errors, there = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:steps], found)
-    return drawn, errors, there
+    in_blocks = jax.lax.scan(block, start(drawn, policy, k_start), blocks)[1]
+    errors, bounded = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:steps], in_blocks)
+    return drawn, errors, bounded
 
 
 def held_out(policy: Universal, runs: int = 1000, early: int = 400, steps: int = 3000) -> HeldOut:
-    """Score a policy on episodes that no training sees: their first and their last steps."""
-    drawn, errors, there = _held_out(policy, jax.random.key(HELD_OUT), runs, steps)
+    """Score a policy on episodes that no training uses: their first and their last steps."""
+    drawn, errors, bounded = _held_out(policy, jax.random.key(HELD_OUT), runs, steps)
 
-    def over(rows: slice) -> tuple[Array, Array, Array]:
-        """Logarithms of ratios to the oracle, of the policy and the EKF, and where they count."""
+    def log_ratios(rows: slice) -> tuple[Array, Array, Array]:
+        """Log ratios of the policy's and the EKF's errors to the oracle's, and where they count."""
         means = Errors(*(jnp.mean(e[rows], axis=0) + SMALLEST for e in errors))
-        counts = jnp.all(there[rows], axis=0) & (means.oracle < LOST)
+        counts = jnp.all(bounded[rows], axis=0) & (means.oracle < LOST)
         ours, ekf = (0.5 * jnp.log(e / means.oracle) for e in (means.universal, means.ekf))
         return ours, ekf, counts
 
     def mean(logs: Array, where: Array) -> float:
         return float(jnp.exp(jnp.sum(jnp.where(where, logs, 0.0)) / jnp.sum(where)))
 
-    ours, ekf, counts = over(slice(0, early))
-    late, ekf_late, counts_late = over(slice(steps - early, steps))
-    behind = jnp.sum((ours > ekf + jnp.log(1.1)) & counts) / jnp.sum(counts)
+    ours, ekf, counts = log_ratios(slice(0, early))
+    late, ekf_late, counts_late = log_ratios(slice(steps - early, steps))
+    worse = jnp.sum((ours > ekf + jnp.log(1.1)) & counts) / jnp.sum(counts)
     return HeldOut(
         mean(ours, counts),
-        mean(ours, counts & drawn.right),
+        mean(ours, counts & drawn.nominal_noise),
         mean(late, counts_late),
-        mean(late, counts_late & drawn.right),
+        mean(late, counts_late & drawn.nominal_noise),
         mean(ekf, counts),
         mean(ekf_late, counts_late),
-        float(behind),
+        float(worse),
         mean(*_to_ekf_where_wrong(policy, runs, early)),
     )
 
 
 def _to_ekf_where_wrong(policy: Universal, runs: int, steps: int) -> tuple[Array, Array]:
-    """The logarithm of the ratio to the nominal EKF's error, and where the model was wrong."""
+    """The log ratio to the nominal EKF's error, and where it counts: where the model is wrong."""
     key = jax.random.key(HELD_OUT + 1)
-    drawn, errors, there = _held_out(policy, key, runs, steps, wrong_models=1.0)
+    drawn, errors, bounded = _held_out(policy, key, runs, steps, wrong_models=1.0)
     ours, ekf = (jnp.mean(e, axis=0) + SMALLEST for e in (errors.universal, errors.ekf))
-    return 0.5 * jnp.log(ours / ekf), drawn.truth.wrong & jnp.all(there, axis=0)
+    return 0.5 * jnp.log(ours / ekf), drawn.truth.wrong & jnp.all(bounded, axis=0)
 
 
 def settings(
     setup: UniversalTraining, seeds: list[int], begin: Sequence[Universal] = ()
 ) -> dict[str, Any]:
-    """The settings as they go into files: plain JSON."""
-    begun = {"begin": [policy.digest() for policy in begin]} if begin else {}
-    return {"domain": "family", "seeds": seeds, **asdict(setup), **begun}
+    """The settings for files: plain JSON."""
+    initial = {"begin": [policy.digest() for policy in begin]} if begin else {}
+    return {"domain": "family", "seeds": seeds, **asdict(setup), **initial}

@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from sagewing.problems.family.model import N_X, PRODUCTS, Coefficients, none
+from sagewing.problems.family.model import N_X, PRODUCTS, Coefficients, zeros
 from sagewing.shapes import Scalar, real_dtype
 
 
 class FamilySystem(NamedTuple):
-    """A system in its own units: coefficients, how far its states range and around what.
+    """A system in its own units: coefficients, and the range (`size`) and `middle` of its states.
 
-    `order` is that in which its states are measured, or -1 where any will do; a `weak` one is
-    measured less well than the others.
+    `order` is the order in which its states are measured, or -1 for a random one; a `weak` system
+    has noisier measurements than the others.
     """
 
     c: Coefficients
@@ -29,7 +29,7 @@ class FamilySystem(NamedTuple):
 
 
 def uniform(key: PRNGKeyArray, low: float, high: float, size: int | None = None) -> Array:
-    """One draw, or so many."""
+    """One uniform draw, or `size` of them."""
     return jax.random.uniform(key, () if size is None else (size,), minval=low, maxval=high)
 
 
@@ -42,22 +42,22 @@ def _system(
     n_x: int | Array,
     size: list[float] | Array,
     middle: list[float] | Array | None = None,
-    **given: Array,
+    **coefficients: Array,
 ) -> FamilySystem:
-    """A system of which some coefficients are not zero."""
-    wide = {name: _widened(a, getattr(none(), name).shape) for name, a in given.items()}
+    """A system with these coefficients; the others are zero."""
+    padded = {name: _padded(a, getattr(zeros(), name).shape) for name, a in coefficients.items()}
     return FamilySystem(
-        none()._replace(**wide),
+        zeros()._replace(**padded),
         jnp.asarray(n_x),
-        _widened(jnp.asarray(size, real_dtype()), (N_X,)) + (jnp.arange(N_X) >= n_x),
-        _widened(jnp.asarray([0.0] if middle is None else middle, real_dtype()), (N_X,)),
+        _padded(jnp.asarray(size, real_dtype()), (N_X,)) + (jnp.arange(N_X) >= n_x),
+        _padded(jnp.asarray([0.0] if middle is None else middle, real_dtype()), (N_X,)),
         dt,
         jnp.full(N_X, -1),
         jnp.asarray(False),
     )
 
 
-def _widened(a: Array, shape: tuple[int, ...]) -> Array:
+def _padded(a: Array, shape: tuple[int, ...]) -> Array:
     return jnp.pad(a, [(0, want - have) for want, have in zip(shape, a.shape, strict=True)])
 
 
@@ -65,11 +65,11 @@ def _matrix(rows: list[list[Array | float]]) -> Array:
     return jnp.stack([jnp.stack([jnp.asarray(v, real_dtype()) for v in row]) for row in rows])
 
 
-Terms = dict[str, float]  # of one equation: coefficients by what they multiply, such as "x" or "xy"
+Terms = dict[str, float]  # one equation: the coefficient of each monomial, such as "x" or "xy"
 
 
 def _coefficients(equations: Sequence[Terms], names: Sequence[str]) -> Array:
-    """Those of these terms in each equation."""
+    """The coefficients of these monomials in each equation."""
     rows = [[terms.get(name, 0.0) for name in names] for terms in equations]
     return jnp.array(rows, real_dtype())
 
@@ -91,16 +91,16 @@ def _chen(key: PRNGKeyArray) -> FamilySystem:
 
 
 class _Flow(NamedTuple):
-    """A chaotic flow of x, y and z; "1" is its constant. Its attractor: how wide, and where."""
+    """A chaotic flow of x, y and z, "1" its constant term, and its attractor's size and middle."""
 
     equations: tuple[Terms, Terms, Terms]
     size: tuple[float, float, float]
     middle: tuple[float, float, float]
 
 
-# Some of the simplest chaotic flows there are (Sprott 1994: cases B, D, F, H, K and S). Much noise
-# drives all but the first from their attractors: a quarter of these truths run away, which teaches
-# nothing.
+# Some of the simplest chaotic flows (Sprott 1994: cases B, D, F, H, K and S). Strong noise drives
+# all but the first off their attractors: a quarter of these truths diverge, and the loss leaves
+# them out.
 FLOWS = (
     _Flow(
         ({"yz": 1.0}, {"x": 1.0, "y": -1.0}, {"1": 1.0, "xy": -1.0}),
@@ -139,8 +139,8 @@ def _sprott(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_which = jax.random.split(key)
     which = jax.random.randint(k_which, (), 0, len(FLOWS))
 
-    def chosen(of: Callable[[_Flow], Array]) -> Array:
-        return jnp.stack([of(flow) for flow in FLOWS])[which]
+    def chosen(attribute: Callable[[_Flow], Array]) -> Array:
+        return jnp.stack([attribute(flow) for flow in FLOWS])[which]
 
     constant = chosen(lambda flow: _coefficients(flow.equations, "1")[:, 0])
     return _system(
@@ -150,7 +150,7 @@ def _sprott(key: PRNGKeyArray) -> FamilySystem:
         chosen(lambda flow: jnp.array(flow.middle)),
         A=chosen(lambda flow: _coefficients(flow.equations, "xyz")),
         B=chosen(lambda flow: _coefficients(flow.equations, PRODUCTS)),
-        W=jnp.diag(constant),  # times the sine of a right angle
+        W=jnp.diag(constant),  # times sin(phi) = 1
         phi=jnp.full(3, 0.5 * math.pi),
     )
 
@@ -158,8 +158,10 @@ def _sprott(key: PRNGKeyArray) -> FamilySystem:
 def _thomas(key: PRNGKeyArray) -> FamilySystem:
     k_dt, k_b = jax.random.split(key)
     A = -uniform(k_b, 0.1, 0.22) * jnp.eye(3)
-    follows = jnp.roll(jnp.eye(3), 1, axis=1)
-    return _system(_log_uniform(k_dt, 0.01, 0.2), 3, [2.5, 2.5, 2.5], A=A, W=jnp.eye(3), V=follows)
+    next_state = jnp.roll(jnp.eye(3), 1, axis=1)
+    return _system(
+        _log_uniform(k_dt, 0.01, 0.2), 3, [2.5, 2.5, 2.5], A=A, W=jnp.eye(3), V=next_state
+    )
 
 
 def _van_der_pol(key: PRNGKeyArray) -> FamilySystem:
@@ -191,7 +193,7 @@ def _pendulum(key: PRNGKeyArray) -> FamilySystem:
 def _linear(
     key: PRNGKeyArray, decay: tuple[float, float], turn: tuple[float, float]
 ) -> FamilySystem:
-    """Decays, and turns between the states: stable for any draw."""
+    """A = skew-symmetric - diagonal: rotations between the states with decay, always stable."""
     k_dt, k_n, k_d, k_t, k_s = jax.random.split(key, 5)
     decays = 10.0 ** uniform(k_d, *decay, N_X)
     turns = 10.0 ** uniform(k_s, *turn) * jax.random.normal(k_t, (N_X, N_X))

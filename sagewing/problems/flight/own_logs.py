@@ -11,8 +11,8 @@ from sagewing.problems.flight.dataset import SIM, Dataset
 from sagewing.problems.flight.identify import rotor_drag
 
 RATE_HZ = 100.0  # of the rows that filters are trained on
-LAST_SHARE = 0.25  # of a single log is kept aside
-SHORTEST_TEST_S = 4.0  # what the benchmark's two seconds in the middle need
+LAST_SHARE = 0.25  # share of a single log that is kept aside
+SHORTEST_TEST_S = 4.0  # the benchmark takes the pose away for two seconds in the middle
 
 
 def are_logs(data: Sequence[str]) -> bool:
@@ -24,10 +24,10 @@ def are_logs(data: Sequence[str]) -> bool:
 
 
 def own_flights(paths: Sequence[str]) -> Dataset:
-    """The logs: all but the last to train on, and the last, or the end of the only one, to test on.
+    """All logs but the last to train on; the last, or the end of a single one, to test on.
 
-    Without a pose the IMU drives on, and shows the airspeed by the rotors' drag, which is fitted
-    to the flights to train on.
+    Without a pose the IMU stays the input, and the accelerometer measures the airspeed through the
+    rotors' drag, which is fitted to the training flights.
     """
     for path in paths:
         if not Path(path).exists():
@@ -43,7 +43,7 @@ def own_flights(paths: Sequence[str]) -> Dataset:
         train, test = flights[:-1], flights[-1]
         notes.append(f"{test.name} is kept aside: nothing is fitted to it")
     else:
-        train, test = _cut(flights[0])
+        train, test = _split(flights[0])
         notes.append(f"the last {test.seconds:.0f} s of {names[0]} are kept aside")
     if test.seconds < SHORTEST_TEST_S:
         raise InputError(
@@ -56,6 +56,6 @@ def own_flights(paths: Sequence[str]) -> Dataset:
     return Dataset("real", train, [test], [], vehicle, None, "drag", notes)
 
 
-def _cut(flight: Flight) -> tuple[list[Flight], Flight]:
+def _split(flight: Flight) -> tuple[list[Flight], Flight]:
     at = (1.0 - LAST_SHARE) * flight.seconds
     return [flight.part(0.0, at)], flight.part(at, flight.seconds + flight.dt)

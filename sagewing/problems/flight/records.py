@@ -15,13 +15,13 @@ from sagewing.models.rotations import euler_angles
 from sagewing.shapes import Duration, X, real_dtype
 from sagewing.sim.degradation import Degradation
 
-POSE, IMU = 0, 1  # what is measured: the modes of the estimator's model
-WithoutPose = Literal["dynamic", "drag"]  # what takes over where the pose is not seen
-SAME_RATE = 1e-3
+POSE, IMU = 0, 1  # the modes of the estimator's model: what is measured
+WithoutPose = Literal["dynamic", "drag"]  # the model where no pose is measured
+SAME_RATE = 1e-3  # relative difference of two flights' dt
 
 
 class Rows(NamedTuple):
-    """Some rows of a flight: what the vehicle sensed and commanded, and the truth."""
+    """Some rows of a flight: IMU, motor commands, and the true pose."""
 
     imu: Float[Array, "T 6"]
     motors: Float[Array, "T 4"]
@@ -69,24 +69,24 @@ class Flights(NamedTuple):
         )
 
     def window(self, key: PRNGKeyArray, rows: int) -> Rows:
-        """So many rows from anywhere; a flight is chosen in proportion to its length."""
+        """A random window of `rows` rows; a flight is chosen in proportion to its length."""
         k_flight, k_first = jax.random.split(key)
         share = self.length / jnp.sum(self.length)
         which = jax.random.choice(k_flight, self.length.size, p=share)
-        within = jax.random.randint(k_first, (), 0, self.length[which] - rows + 1)
-        first = self.first[which] + within
+        offset = jax.random.randint(k_first, (), 0, self.length[which] - rows + 1)
+        first = self.first[which] + offset
         return Rows(*(jax.lax.dynamic_slice_in_dim(column, first, rows) for column in self.rows))
 
 
 def rows_of(flight: Flight) -> Rows:
-    """All rows; a flight without four motor commands gives zeros, for filters without a motor."""
+    """All rows; the motors of a flight without four motor commands are zero."""
     motors = np.zeros((len(flight.t), 4)) if flight.motors is None else flight.motors
     columns = (flight.imu, motors, flight.position, flight.quaternion)
     return Rows(*(jnp.asarray(column, real_dtype()) for column in columns))
 
 
 def start(rows: Rows) -> X:
-    """The paper's start: true position and attitude, and zero for all that is not seen."""
+    """The paper's start: true position and attitude, and zero for the other states."""
     x = jnp.zeros(N_X, rows.imu.dtype)
     return x.at[R].set(rows.position[0]).at[Q].set(rows.quaternion[0])
 
@@ -95,20 +95,22 @@ def record(
     key: PRNGKeyArray,
     rows: Rows,
     mode: Float[Array, "T"],
-    noisier: Float[Array, "T"] | float,
+    pose_factor: Float[Array, "T"] | float,
     degradation: Degradation,
     dt: Duration,
 ) -> FlightRecord:
-    """The rows after the first, degraded; pose noise has `noisier` times its variance.
+    """The rows after the first, degraded; `pose_factor` multiplies the variance of the pose noise.
 
-    Where the mode is IMU the pose is not seen, and the IMU is the measurement.
+    Where the mode is IMU, z is the IMU and not the pose.
     """
     k_pose, k_imu = jax.random.split(key)
     x0, rows = start(rows), Rows(*(column[1:] for column in rows))
     pose = jnp.concatenate([rows.position, jax.vmap(euler_angles)(rows.quaternion)], axis=1)
     noise = degradation.pose(k_pose, pose) - pose
-    pose = pose + jnp.sqrt(jnp.broadcast_to(noisier, mode.shape))[:, None] * noise
+    pose = pose + jnp.sqrt(jnp.broadcast_to(pose_factor, mode.shape))[:, None] * noise
     imu = degradation.imu(k_imu, rows.imu, dt)
     z = jnp.where(mode[:, None] == IMU, imu, pose)
-    u = jnp.concatenate([mode[:, None], imu, rows.motors], axis=1)  # as the estimator takes it
+    u = jnp.concatenate(
+        [mode[:, None], imu, rows.motors], axis=1
+    )  # in the order of the estimator's inputs
     return FlightRecord(x0, z, u, rows.position, rows.quaternion)

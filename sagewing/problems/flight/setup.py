@@ -1,4 +1,4 @@
-"""The flight problem: the estimator's model, its start, its noise, and what degrades its data."""
+"""The flight problem: the estimator's model, start and noise, and the degradation of its data."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -24,15 +24,15 @@ from sagewing.sim.degradation import Degradation
 SIZES = (3, 3, 4, 3, 3, 3)
 P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
 Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
-# One row for the pose and, which the paper does not state, one for the IMU.
+# One row for the pose and one for the IMU; the paper does not state the second.
 R0 = np.full((2, 6), 5e-2)
 DT = 0.01
 
-# The paper's magnitudes are those of samples at 1000 Hz; a row of our flights is the mean of ten.
+# The paper's magnitudes are for samples at 1000 Hz; a row of our flights is the mean of ten.
 AVERAGED = Degradation().averaged(10)
 _AS_FLOWN = Degradation().as_flown()
 PoseNoise = Literal["paper", "good"]
-# The noise of the pose; the IMU is as it was flown.
+# The noise of the pose; nothing is added to the IMU.
 NOISE: dict[str, Degradation] = {
     "paper": _AS_FLOWN,
     # A good positioning system: real ones are better than the paper's.
@@ -55,7 +55,8 @@ def estimator(vehicle: Vehicle = QDRONE, without_pose: WithoutPose = "dynamic") 
     """The paper's two models: the IMU is the input and the pose is measured; without a pose the
     motors are the input and the IMU is measured.
 
-    With `without_pose="drag"` the IMU stays the input, and shows the airspeed by the rotors' drag.
+    With `without_pose="drag"` the IMU stays the input, and the accelerometer measures the airspeed
+    through the rotors' drag.
     """
     kinematic = QuadrotorKinematic(jacobian="euler")
     if without_pose == "drag":
@@ -80,14 +81,14 @@ def degradation(noise: str, imu: str) -> Degradation:
 
 
 def problem(training: dict[str, Any]) -> Problem:
-    """The flight problem with the vehicle that the card of a training describes, if it does."""
+    """The flight problem with the vehicle of a card's `training`; by default the QDrone."""
     without_pose = training.get("without_pose", "dynamic")
     model = estimator(_vehicle(training.get("vehicle")), without_pose)
     return Problem(model, Q0, R0, np.eye(N_X)[Q.start], P0, N_U, DT, near_hover)
 
 
 def near_hover(u: Float[np.ndarray, "T n_u"]) -> Float[np.ndarray, "T n_u"]:
-    """Small draws as the inputs of a quadrotor near hover."""
+    """Small normal draws turned into inputs of a quadrotor near hover."""
     u = u.copy()
     u[:, _ACC_Z] += GRAVITY
     u[:, _MOTORS] = _HOVER + 0.1 * u[:, _MOTORS]
@@ -98,17 +99,19 @@ def _vehicle(card: Any) -> Vehicle:
     if card is None:
         return QDRONE
     try:
-        sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in card.items()}
-        vehicle = Vehicle(**sizes)
-        for value, usual in zip(vehicle, QDRONE, strict=True):
-            given = np.asarray(value)
-            if given.dtype.kind not in "if" or given.shape != np.shape(usual):
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in card.items()
+        }
+        vehicle = Vehicle(**values)
+        for value, expected in zip(vehicle, QDRONE, strict=True):
+            array = np.asarray(value)
+            if array.dtype.kind not in "if" or array.shape != np.shape(expected):
                 raise TypeError(value)
-            if not np.all((given > 0.0) & (given < np.inf)):
+            if not np.all((array > 0.0) & (array < np.inf)):
                 raise TypeError(value)
         return vehicle
     except (AttributeError, TypeError, ValueError):
         raise InputError(
             "policy.json describes no vehicle: its provenance.training.vehicle needs "
-            f"{', '.join(Vehicle._fields)}, which are positive numbers."
+            f"{', '.join(Vehicle._fields)} as positive numbers."
         ) from None

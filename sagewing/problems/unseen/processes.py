@@ -1,4 +1,4 @@
-"""Mechanical, thermal, electrical and chemical processes that the training family does not hold."""
+"""Mechanical, thermal, electrical and chemical processes outside the training family."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sagewing.shapes import Duration, Input, X, Z
 class Masses(Model):
     """Four masses in a row, joined by springs and dampers to each other and to a wall.
 
-    State: four positions, four velocities. Measured: the positions, each with a bit of the next.
+    State: four positions, four velocities. Measured: each position plus 0.3 times the next.
     """
 
     stiffness: float = 4.0
@@ -20,11 +20,11 @@ class Masses(Model):
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
         """Semi-implicit Euler."""
-        at, v = x[:4], x[4:]
-        beside = jnp.concatenate([jnp.zeros_like(at[:1]), at, at[-1:]])
-        force = beside[:-2] - 2.0 * at + beside[2:]
+        r, v = x[:4], x[4:]
+        padded = jnp.concatenate([jnp.zeros_like(r[:1]), r, r[-1:]])
+        force = padded[:-2] - 2.0 * r + padded[2:]
         v = v + dt * (self.stiffness * force - self.damping * v)
-        return jnp.concatenate([at + dt * v, v])
+        return jnp.concatenate([r + dt * v, v])
 
     def observe(self, x: X, u: Input) -> Z:
         """Positions."""
@@ -47,7 +47,7 @@ class Lorenz96(ContinuousModel):
 
 
 class Tanks(ContinuousModel):
-    """Johansson's quadruple-tank process (2000): four levels in cm, the lower two seen.
+    """Johansson's quadruple-tank process (2000): four levels in cm, the lower two measured.
 
     Two pumps run steadily; the upper tanks drain into the lower ones.
     """
@@ -69,13 +69,15 @@ class Tanks(ContinuousModel):
 
 
 class Neuron(ContinuousModel):
-    """Hindmarsh and Rose's model of a neuron that fires in bursts (1984); its potential is seen."""
+    """Hindmarsh and Rose's model of a neuron that fires in bursts (1984).
+
+    Measured: the potential."""
 
     current: float = 3.2
     jacobian: Any = eqx.field(static=True, default="exact")
 
     def drift(self, x: X, u: Input) -> X:
-        """The potential, the fast currents, the slow one."""
+        """The potential, the fast currents and the slow current."""
         p, fast, slow = x
         return jnp.stack(
             [
@@ -98,8 +100,8 @@ class Rod(Model):
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
         """Euler's rule."""
-        beside = jnp.concatenate([x[:1], x, x[-1:]])
-        conducted = 0.5 * (beside[:-2] - 2.0 * x + beside[2:])
+        padded = jnp.concatenate([x[:1], x, x[-1:]])
+        conducted = 0.5 * (padded[:-2] - 2.0 * x + padded[2:])
         radiated = 2e-4 * (x**4 - 3.0**4)
         return x + dt * (conducted - radiated).at[0].add(1.0)
 
@@ -111,7 +113,7 @@ class Rod(Model):
 class Arm(ContinuousModel):
     """An arm with a weight at its elbow and at its hand: a double pendulum, a little damped.
 
-    State: both angles from below, and their rates. Measured: where the hand is, in a plane.
+    State: both angles from the downward vertical, and their rates. Measured: the hand's position.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")
@@ -119,25 +121,25 @@ class Arm(ContinuousModel):
     def drift(self, x: X, u: Input) -> X:
         """Lagrange's equations for two masses of 1 kg, each at the end of a metre."""
         a, b, va, vb = x
-        g, apart = 9.81, a - b
-        below = 3.0 - jnp.cos(2.0 * apart)
-        pull = jnp.sin(apart) * (vb**2 + va**2 * jnp.cos(apart))
+        g, difference = 9.81, a - b
+        denominator = 3.0 - jnp.cos(2.0 * difference)
+        pull = jnp.sin(difference) * (vb**2 + va**2 * jnp.cos(difference))
         upper = -3.0 * g * jnp.sin(a) - g * jnp.sin(a - 2.0 * b) - 2.0 * pull
-        swing = 2.0 * va**2 + 2.0 * g * jnp.cos(a) + vb**2 * jnp.cos(apart)
-        lower = 2.0 * jnp.sin(apart) * swing
-        return jnp.stack([va, vb, upper / below - 0.05 * va, lower / below - 0.05 * vb])
+        swing = 2.0 * va**2 + 2.0 * g * jnp.cos(a) + vb**2 * jnp.cos(difference)
+        lower = 2.0 * jnp.sin(difference) * swing
+        return jnp.stack([va, vb, upper / denominator - 0.05 * va, lower / denominator - 0.05 * vb])
 
     def observe(self, x: X, u: Input) -> Z:
-        """The hand."""
+        """The hand's position."""
         a, b = x[:2]
         return jnp.stack([jnp.sin(a) + jnp.sin(b), -jnp.cos(a) - jnp.cos(b)])
 
 
 class Motor(ContinuousModel):
-    """An induction motor on a steady supply, seen in a frame that turns with it.
+    """An induction motor on a steady supply, in the frame that turns with the supply.
 
     State: the two currents of the stator (A), the two fluxes of the rotor (Wb), and the speed
-    (rad/s). Measured: the currents. No sensor is on the shaft, and the load is steady.
+    (rad/s). Measured: the currents. The shaft has no sensor, and the load is constant.
     """
 
     supply: float = 200.0  # V
@@ -146,23 +148,25 @@ class Motor(ContinuousModel):
     jacobian: Any = eqx.field(static=True, default="exact")
 
     def drift(self, x: X, u: Input) -> X:
-        """The equations of both windings, and of the shaft."""
-        along, across, flux, beside, speed = x
-        stator, rotor, mutual, own = 0.18, 0.15, 0.068, 0.0699  # ohm, ohm, H, H
-        leak = own - mutual**2 / own
-        decay, share = rotor / own, mutual / (leak * own)
-        resist = (stator + rotor * (mutual / own) ** 2) / leak
+        """The equations of stator, rotor and shaft."""
+        i_d, i_q, flux_d, flux_q, speed = x
+        stator, rotor, mutual, inductance = 0.18, 0.15, 0.068, 0.0699  # ohm, ohm, H, H
+        leakage = inductance - mutual**2 / inductance
+        decay, coupling = rotor / inductance, mutual / (leakage * inductance)
+        resistance = (stator + rotor * (mutual / inductance) ** 2) / leakage
         slip = self.frequency - speed
-        torque = 24.0 * (flux * across - beside * along)
+        torque = 24.0 * (flux_d * i_q - flux_q * i_d)
         return jnp.stack(
             [
-                -resist * along
-                + self.frequency * across
-                + share * (decay * flux + speed * beside)
-                + self.supply / leak,
-                -resist * across - self.frequency * along + share * (decay * beside - speed * flux),
-                decay * (mutual * along - flux) + slip * beside,
-                decay * (mutual * across - beside) - slip * flux,
+                -resistance * i_d
+                + self.frequency * i_q
+                + coupling * (decay * flux_d + speed * flux_q)
+                + self.supply / leakage,
+                -resistance * i_q
+                - self.frequency * i_d
+                + coupling * (decay * flux_q - speed * flux_d),
+                decay * (mutual * i_d - flux_d) + slip * flux_q,
+                decay * (mutual * i_q - flux_q) - slip * flux_d,
                 torque - self.load - 0.1 * speed,
             ]
         )
@@ -173,9 +177,9 @@ class Motor(ContinuousModel):
 
 
 class Grid(ContinuousModel):
-    """Five generators and loads that hold each other in step, through lines between all of them.
+    """Five generators and loads, each connected to all others by a line.
 
-    State: five angles (rad), five rates (rad/s) against the grid's. Measured: four of the angles.
+    State: five angles (rad), five rates (rad/s) relative to the grid's. Measured: four angles.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")
@@ -188,21 +192,21 @@ class Grid(ContinuousModel):
         return jnp.concatenate([rate, 10.0 * (power - pull) - rate])
 
     def observe(self, x: X, u: Input) -> Z:
-        """What four phasor units say."""
+        """Four of the angles."""
         return x[:4]
 
 
 class Reactor(ContinuousModel):
-    """A stirred tank in which a substance reacts and heats itself, with a cooling jacket.
+    """A stirred tank with an exothermic reaction and a cooling jacket.
 
-    State: the share that has reacted, the tank's temperature and the jacket's, both without units
-    (Uppal 1974). Measured: the temperatures.
+    State: the share that has reacted, and the dimensionless temperatures of tank and jacket (Uppal
+    1974). Measured: the temperatures.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")
 
     def drift(self, x: X, u: Input) -> X:
-        """A balance of the substance, and two of heat."""
+        """The balances of mass and of heat."""
         reacted, tank, jacket = x
         rate = 0.072 * (1.0 - reacted) * jnp.exp(tank / (1.0 + tank / 20.0))
         return jnp.stack(

@@ -1,8 +1,7 @@
-"""Systems that the training family does not hold, and what may be wrong with their noise.
+"""Systems outside the training family, and their true noise, to test the universal policy on.
 
-The universal policy is tested on them. Its numbers were chosen on other data; results on these
-systems have influenced its design. The family has radars, and flows as smooth as Rössler's, but
-none of these systems.
+The policy's constants were chosen on other data; results on these systems have influenced its
+design. The family has radars, and flows as smooth as Rössler's, but none of these systems.
 """
 
 from collections.abc import Callable
@@ -39,7 +38,11 @@ from sagewing.shapes import real_dtype
 
 @dataclass(frozen=True)
 class Unseen:
-    """A system, its nominal noise, and how its episodes begin: a draw, then so many steps."""
+    """A system, its nominal noise, and the start of its episodes.
+
+    The true start is a normal draw (`middle`, `spread`) and then `settle` steps without noise; the
+    filters start at a draw around it with covariance diag(P0).
+    """
 
     model: Model
     q0: tuple[float, ...]
@@ -90,7 +93,7 @@ UNSEEN: dict[str, Unseen] = {
         spread=(3.0, 3.0, 0.1),
         settle=300,
     ),
-    # Written when the first training was under way.
+    # Written during the first training.
     "tanks": Unseen(
         Tanks(),
         q0=(4e-3,) * 4,
@@ -109,7 +112,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(1.6, 0.0, 0.0, 0.0, 0.6, 0.5),
         spread=(0.05,) * 3 + (0.03,) * 3,
     ),
-    # Written while an earlier training was under way.
+    # Written during an earlier training.
     "vehicle": Unseen(
         Car(),
         q0=(1e-3, 1e-3, 1e-5, 1e-2, 1e-4),
@@ -129,7 +132,7 @@ UNSEEN: dict[str, Unseen] = {
         spread=(0.3, 1.0, 0.1),
         settle=400,
     ),
-    # Written while a later training was under way.
+    # Written during a later training.
     "rod": Unseen(
         Rod(),
         q0=(1e-4,) * 12,
@@ -149,7 +152,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(0.0, 0.0, 0.0, 0.0),
         spread=(0.8, 0.8, 0.5, 0.5),
     ),
-    # Written when an earlier policy had been trained.
+    # Written after the training of an earlier policy.
     "motor": Unseen(
         Motor(),
         q0=(0.04, 0.04, 1e-5, 1e-5, 0.25),
@@ -169,7 +172,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(0.2, -0.1, 0.1, -0.1, -0.1) + (0.0,) * 5,
         spread=(0.3,) * 5 + (0.5,) * 5,
     ),
-    # Written when what ships had been trained.
+    # Written after the training of the shipped policy.
     "reactor": Unseen(
         Reactor(),
         q0=(1e-5, 1e-4, 1e-4),
@@ -189,7 +192,7 @@ UNSEEN: dict[str, Unseen] = {
         middle=(0.0, 0.0, 0.0, 0.0, 6.0, 0.0, 0.0),
         spread=(300.0, 300.0, 2.0, 0.01, 0.5, 0.3, 0.3),
     ),
-    # Written last, and run when everything had been set.
+    # Written last, and run after all settings were final.
     "glider": Unseen(
         Glider(),
         q0=(0.01, 1e-5, 0.01, 0.02),
@@ -213,13 +216,13 @@ UNSEEN: dict[str, Unseen] = {
 
 
 class NoiseCase(NamedTuple):
-    """What is wrong: factors of the variances, outliers, a burst of noise, gaps."""
+    """The true noise relative to the nominal: factors of the variances, outliers, a burst, gaps."""
 
     q: float | Array = 1.0
     r: float | Array = 1.0
     burst: float | Array = 1.0  # factor of R in the middle third
     outlier: float | Array = 0.0  # probability, channel by channel
-    outlier_scale: float | Array = 100.0  # factor of R in one
+    outlier_scale: float | Array = 100.0  # factor of R in an outlier
     missing: float | Array = 0.0  # probability, channel by channel
 
 
@@ -244,9 +247,9 @@ class UnseenEpisodes(NamedTuple):
 
 
 def episodes(system: Unseen, case: Any, key: PRNGKeyArray, runs: int, steps: int) -> UnseenEpisodes:
-    """So many records of a system; record i depends on the key and on i alone."""
-    made = jax.vmap(_episode(system, case, steps), out_axes=-1)(jax.random.split(key, runs))
-    return UnseenEpisodes(*made)
+    """Draw `runs` records of `steps` steps; record i depends on the key and on i alone."""
+    records = jax.vmap(_episode(system, case, steps), out_axes=-1)(jax.random.split(key, runs))
+    return UnseenEpisodes(*records)
 
 
 def _episode(system: Unseen, case: Any, steps: int) -> Callable[[PRNGKeyArray], Any]:
@@ -257,12 +260,12 @@ def _episode(system: Unseen, case: Any, steps: int) -> Callable[[PRNGKeyArray], 
     )
 
     def episode(key: PRNGKeyArray) -> Any:
-        k_start, k_first, k_noise = jax.random.split(key, 3)
+        k_start, k_x0, k_noise = jax.random.split(key, 3)
         s0 = middle + spread * jax.random.normal(k_start, middle.shape)
         s0 = jax.lax.fori_loop(
             0, system.settle, lambda _, s: model.transition(s, None, system.dt), s0
         )
-        x0 = s0 + jnp.sqrt(P0) * jax.random.normal(k_first, s0.shape)
+        x0 = s0 + jnp.sqrt(P0) * jax.random.normal(k_x0, s0.shape)
 
         def step(s: Array, k: Array) -> tuple[Array, Any]:
             k_w, k_v, k_out, k_miss = jax.random.split(jax.random.fold_in(k_noise, k), 4)

@@ -1,4 +1,4 @@
-"""Vehicles that the training family does not hold: aircraft, satellite, cars, ship, glider."""
+"""Vehicles outside the training family: aircraft, satellite, cars, ship, glider."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sagewing.shapes import Duration, Input, X, Z
 
 
 class CoordinatedTurn(Model):
-    """An aircraft that turns at an unknown rate, seen by a radar at the origin.
+    """An aircraft that turns at an unknown rate, tracked by a radar at the origin.
 
     State: x, v_x, y, v_y (m, m/s) and the turn rate (rad/s). Measured: range and bearing.
     """
@@ -40,13 +40,13 @@ class CoordinatedTurn(Model):
         return jnp.stack([jnp.sqrt(x[0] ** 2 + x[2] ** 2 + 1.0), jnp.arctan2(x[2], x[0])])
 
     def innovation(self, z: Z, z_hat: Z) -> Z:
-        """The bearing's difference is an angle."""
+        """The difference, with the bearing wrapped."""
         nu = z - z_hat
         return nu.at[1].set(wrap_angle(nu[1]))
 
 
 class Orbit(ContinuousModel):
-    """A satellite around a point mass, its range seen from three stations.
+    """A satellite around a point mass; three stations measure its range.
 
     Units: the Earth's radius and the time in which mu = 1 (806.8 s).
     """
@@ -55,25 +55,26 @@ class Orbit(ContinuousModel):
 
     def drift(self, x: X, u: Input) -> X:
         """Newton's law."""
-        at, v = x[:3], x[3:]
-        return jnp.concatenate([v, -at / jnp.sum(at**2) ** 1.5])
+        r, v = x[:3], x[3:]
+        return jnp.concatenate([v, -r / jnp.sum(r**2) ** 1.5])
 
     def observe(self, x: X, u: Input) -> Z:
-        """The distances from three places on the Earth, which stands still."""
+        """The distances from three places on a non-rotating Earth."""
         stations = jnp.array([[1.0, 0.0, 0.0], [0.0, 0.8, 0.6], [0.0, -0.6, 0.8]], x.dtype)
         return jnp.sqrt(jnp.sum((x[:3] - stations) ** 2, axis=1))
 
 
 class Car(Model):
-    """A car as a bicycle: position, heading, speed and steering angle (m, rad, m/s).
+    """The kinematic bicycle model of a car.
 
-    Measured: the position, and the speed.
+    State: position (m), heading (rad), speed (m/s) and steering angle (rad). Measured: position and
+    speed.
     """
 
     wheelbase: float = 2.7
 
     def transition(self, x: X, u: Input, dt: Duration) -> X:
-        """Speed and steering stay what they are."""
+        """Speed and steering angle are constant."""
         p1, p2, heading, v, steering = x
         turn = dt * v * jnp.tan(jnp.clip(steering, -1.0, 1.0)) / self.wheelbase
         middle = heading + 0.5 * turn
@@ -86,7 +87,7 @@ class Car(Model):
 
 
 class Ship(ContinuousModel):
-    """A ship in a current that nobody measures, seen from two beacons, with a compass.
+    """A ship with a compass, in an unknown current, with ranges to two beacons.
 
     State: position (m), heading (rad), rate of turn (rad/s), speed through the water (m/s), and the
     current (m/s). Measured: the distances from both beacons, and the heading.
@@ -95,7 +96,7 @@ class Ship(ContinuousModel):
     jacobian: Any = eqx.field(static=True, default="exact")
 
     def drift(self, x: X, u: Input) -> X:
-        """Norrbin's turning, and a speed that comes back to 6 m/s."""
+        """Norrbin's turning equation, and a speed that returns to 6 m/s."""
         _, _, heading, turn, speed, east, north = x
         return jnp.stack(
             [
@@ -111,17 +112,17 @@ class Ship(ContinuousModel):
 
     def observe(self, x: X, u: Input) -> Z:
         """Two distances and the compass."""
-        one, other = (
+        first, second = (
             (x[0] - a) ** 2 + (x[1] - b) ** 2 for a, b in ((-2000.0, 500.0), (0.0, -2500.0))
         )
-        return jnp.stack([jnp.sqrt(one + 1.0), jnp.sqrt(other + 1.0), x[2]])
+        return jnp.stack([jnp.sqrt(first + 1.0), jnp.sqrt(second + 1.0), x[2]])
 
 
 class Glider(ContinuousModel):
-    """A glider in air that rises and sinks, too slowly to push it.
+    """A glider in slowly rising and sinking air, whose acceleration is neglected.
 
-    State: airspeed (m/s), the path's angle in the air (rad), height (m), and the air's own rise
-    (m/s). Measured: airspeed and height.
+    State: airspeed (m/s), flight path angle in the air (rad), height (m), and the air's vertical
+    speed (m/s). Measured: airspeed and height.
     """
 
     jacobian: Any = eqx.field(static=True, default="exact")
@@ -145,7 +146,7 @@ class Glider(ContinuousModel):
 
 
 class Convoy(ContinuousModel):
-    """Five cars one behind the other, each at the speed that its headway allows.
+    """Five cars in a row, each of which adapts its speed to its headway.
 
     State: the speeds (m/s), the leader's first, and the four headways (m), which are measured.
     """
@@ -153,7 +154,7 @@ class Convoy(ContinuousModel):
     jacobian: Any = eqx.field(static=True, default="exact")
 
     def drift(self, x: X, u: Input) -> X:
-        """Bando's optimal velocity, behind a leader that comes back to 18 m/s."""
+        """Bando's optimal velocity model, behind a leader that returns to 18 m/s."""
         speed, headway = x[:5], x[5:]
         wanted = 16.8 * (jnp.tanh(0.086 * (headway - 25.0)) + 0.913)
         return jnp.concatenate(
