@@ -270,8 +270,8 @@ def _check_learned(found: CatalogueEntry, learned: Any) -> None:
     if needs is None or needs is Noise:
         if not (learned is None or isinstance(learned, Noise)):
             raise InputError(f"{name} has no use for this policy; use none, or --filter ndr.")
-    elif not isinstance(
-        learned, (needs, StoredPolicy) if issubclass(needs, StoredPolicy) else needs
-    ):
-        what = "a policy" if issubclass(needs, StoredPolicy) else f"a network for {name}"
+        return
+    is_policy = issubclass(needs, StoredPolicy)
+    if not isinstance(learned, StoredPolicy if is_policy else needs):
+        what = "a policy" if is_policy else f"a network for {name}"
         raise InputError(f"--filter {name} needs {what}: a folder of `sagewing train`, or a name.")

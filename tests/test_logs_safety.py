@@ -28,6 +28,8 @@ from sagewing.files import read_regular
 from sagewing.logs.readers import rosbag_bounded
 from sagewing.logs.readers.map import read_map
 from sagewing.logs.readers.read import read_log
+from sagewing.logs.repair import unit_quaternions
+from sagewing.logs.signal import Signal
 
 FLIGHT = flown(seconds=1.3, imu_hz=50.0, pose_hz=20.0)
 LARGEST_BYTES = 200 << 20
@@ -317,3 +319,10 @@ def test_a_file_that_says_it_is_empty_is_not_read_without_end():
     with pytest.raises(sw.InputError, match="has more than 100 bytes"):
         read_regular(path, 100)
     assert len(read_regular(path, 1 << 20)) > 100
+
+
+def test_a_single_quaternion_beside_zeros_is_refused():
+    attitude = Signal("attitude", np.arange(5.0), np.eye(5, 4))
+    attitude.value[1:] = 0.0
+    with pytest.raises(sw.InputError, match="all quaternions of attitude but one are zero"):
+        unit_quaternions(attitude, "log", [])
