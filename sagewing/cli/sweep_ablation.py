@@ -16,7 +16,7 @@ from sagewing.files import to_json, write_atomically
 from sagewing.jobs.local_engine import LocalEngine
 from sagewing.jobs.ray_engine import RayEngine
 from sagewing.jobs.store import Finished, Store, open_store
-from sagewing.jobs.sweep import GROUP, Engine, Left, Status, Study, sweep
+from sagewing.jobs.sweep import GROUP, Engine, Remaining, Status, Study, sweep
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
 from sagewing.report.table import terminal
@@ -99,7 +99,7 @@ class SweepAblation:
         }
         self._show(results, settings)
 
-    def _sweep(self, study: Study, store: Store) -> Left:
+    def _sweep(self, study: Study, store: Store) -> Remaining:
         budget = math.inf if self.budget is None else 60.0 * self.budget
         with self._engine() as engine, console.progress() as bar:
             task = bar.add_task("tasks", total=len(study.tasks), note="")
