@@ -1,4 +1,4 @@
-"""`sagewing sweep ablation`: the paper's ablation study, and ours beside it."""
+"""`sagewing sweep ablation`: the paper's ablation study, and our own axes."""
 
 import math
 import os
@@ -22,7 +22,7 @@ from sagewing.report.ablation_figures import violins
 from sagewing.report.table import terminal
 from sagewing.results import BenchResult
 from sagewing.studies.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
-from sagewing.studies.ablation_lines import Found, lines_of
+from sagewing.studies.ablation_lines import RunErrors, lines_of
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class SweepAblation:
             left = self._sweep(study, store)
             results = list(store.get(task.key for task in study.tasks))
         if left.tasks:
-            about = console.duration(left.seconds)
+            time_left = console.duration(left.seconds)
             console.err.print(
-                f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, {about}. "
-                "The same command goes on with them.",
+                f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, "
+                f"{time_left}. The same command continues with them.",
                 soft_wrap=True,
             )
         settings = {
@@ -112,7 +112,7 @@ class SweepAblation:
                 return sweep(study, store, engine, group=self.group, budget=budget, report=report)
             except KeyboardInterrupt:
                 bar.stop()
-                console.err.print("Interrupted: the same command goes on with what is missing.")
+                console.err.print("Interrupted: the same command continues with the missing tasks.")
                 sys.exit(1)
 
     @contextmanager
@@ -138,10 +138,10 @@ class SweepAblation:
         ]
         result = BenchResult(f"sweep {NAME}", settings, self.seed, rows)
         self.output.write(result)
-        found: Found = {}
+        errors: RunErrors = {}
         for done in results:
-            found.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
-        lines = lines_of(found)
+            errors.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
+        lines = lines_of(errors)
         if not lines:
             return
         out = self.output.out
@@ -150,12 +150,12 @@ class SweepAblation:
         write_atomically(out / "differences.json", to_json(ablation.differences_content(lines)))
         for domain in DOMAINS:
             violins(lines, domain, out / f"violins_{domain}.png")
-        for axis, of in lines.items():
-            console.out.print(terminal(ablation.table(of)))
-            if any(line.differences for line in of):
-                console.out.print(terminal(ablation.differences_table(of)))
+        for axis, on_axis in lines.items():
+            console.out.print(terminal(ablation.table(on_axis)))
+            if any(line.differences for line in on_axis):
+                console.out.print(terminal(ablation.differences_table(on_axis)))
             if axis in AXES:
-                console.out.print(ablation.finding(axis, of))
+                console.out.print(ablation.finding(axis, on_axis))
         origins = {to_json(done.origin["versions"]) for done in results}
         if len(origins) > 1:
             console.notes(["the rows come from several versions of this package or of JAX."])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.databases import computes
+from sagewing.databases import has_computed_content
 from sagewing.errors import InputError
 from sagewing.files import sha256
 
@@ -205,7 +205,7 @@ def _prepare_database(path: Path, connection: sqlite3.Connection) -> None:
     (layout,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     layouts = (LAYOUT, LAYOUT_WITHOUT_DIGESTS)
-    ours = application == APPLICATION and layout in layouts and not computes(connection)
+    ours = application == APPLICATION and layout in layouts and not has_computed_content(connection)
     if tables and not ours:
         raise InputError(
             f"--store {path} is a database, but not a store of this version; name another file."
