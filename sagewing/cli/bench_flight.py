@@ -38,7 +38,7 @@ class BenchFlight:
     data: str = SIM
     """sim for simulated circles, or a folder of real flights, whose circles are flown"""
     fly: Literal["held-out", "other"] = "held-out"
-    """the circles of the folder, or what another vehicle flew there: its second half"""
+    """the folder's circles, or the second half of each flight of another vehicle in it"""
     scenarios: str = ",".join(SCENARIOS)
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
     filters: str = ",".join(catalogue.shown_by(catalogue.FLIGHT))

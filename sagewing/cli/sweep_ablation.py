@@ -29,9 +29,9 @@ from sagewing.studies.ablation_lines import RunErrors, lines_of
 class SweepAblation:
     """Train the NDR-SHKF with one setting changed, over many seeds, and test each on the same runs.
 
-    Every finished task is in the store for good: after a kill, or with more --seeds, the same
-    command does what is missing. Prints the tables and what they can tell; writes DIR/result.json,
-    differences.json, table.md, table.tex and a violin plot of each system.
+    Every finished task is kept in the store: after a kill, or with more --seeds, the same command
+    runs only what is missing. Prints the tables and the significant differences; writes
+    DIR/result.json, differences.json, table.md, table.tex and a violin plot of each system.
 
     Example: sagewing sweep ablation --seeds 10 --variants depth,aux --budget 60
     """
@@ -54,7 +54,7 @@ class SweepAblation:
     group: int = GROUP
     """seeds that a worker trains in one compiled program"""
     budget: float | None = None
-    """minutes; begins nothing that is not expected to end in time"""
+    """minutes; a task starts only if it is expected to end in time"""
     runs: int = Ablation.runs
     """records of each system in the test"""
     steps: int = Ablation.steps

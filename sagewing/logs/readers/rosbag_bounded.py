@@ -112,8 +112,8 @@ class BoundedSqlite(Sqlite3Reader):
         with contextlib.closing(database):
             if has_computed_content(database):
                 raise InputError(
-                    f"{self.path} has_computed_content some of its tables, and a bag's are stored; record it "
-                    "again."
+                    f"{self.path} computes some of its tables, which a bag never does; "
+                    "record it again."
                 )
             _check_qos(database, f"{self.path}")
         super().open()
