@@ -107,7 +107,7 @@ class BenchFlight:
 def write_report(
     folder: Path, result: BenchResult, comparisons: Sequence[FlightComparison]
 ) -> None:
-    """The page, with plots of the last scenario's first record, and the files it is made from."""
+    """Write the page, with plots of the last scenario's first record, and the files it needs."""
     flight_figures.overview(comparisons, folder / OVERVIEW)
     write_page(folder, result, drawing_of(scene_of(comparisons[-1], 0)), overview_in(folder))
 

@@ -26,7 +26,7 @@ class Export:
 
     POLICY is a folder that `sagewing train` or `sagewing tune` wrote, the name of a shipped one, or
     none. DIR gets the filter (.c, .h), a recorded vector for `make check`, a program that filters a
-    CSV file, and a README for whoever integrates it.
+    CSV file, and a README on integrating it.
 
     Example: sagewing export flight-sim-paper-ndr --out out/c
     """

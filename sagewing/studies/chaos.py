@@ -33,7 +33,7 @@ from sagewing.problems.weights import chaos_weights
 CHUNK = 1000
 KEPT = 16
 CRMSE_EVERY = 10
-# The attractors lie well within this; a truth beyond it has diverged.
+# Far larger than the attractors: a true state beyond it has diverged.
 RUNAWAY = 1000.0
 
 

@@ -179,7 +179,7 @@ class _Constant(NamedTuple):
     r: Array
 
     def filter(self, runs: int) -> OracleEKF:
-        """The filter for so many runs, with the same noise at every step."""
+        """The filter for a batch of `runs`, with the same noise at every step."""
         q, r = (jnp.broadcast_to(a[None, :, None], (1, a.size, runs)) for a in (self.q, self.r))
         return OracleEKF(self.model, q, r)
 
