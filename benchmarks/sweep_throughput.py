@@ -44,9 +44,9 @@ def engine(study: Study, processes: int, group: int) -> float:
     """Do the whole study; microseconds for each seed and element."""
     us = []
     groups = grouped(study.tasks, group)
-    for said in LocalEngine(processes).run(train_alone, groups, lambda tasks: True):
-        if said.outcomes:
-            us.append(said.outcomes[0].numbers["us"])
+    for progress in LocalEngine(processes).run(train_alone, groups, lambda tasks: True):
+        if progress.outcomes:
+            us.append(progress.outcomes[0].numbers["us"])
     return min(us)
 
 

@@ -1,6 +1,6 @@
 """Adaptive state estimation: EKF, Sage-Husa and learned noise adaptation for any f and h.
 
-What is used is imported when it is used first: `sagewing --help` needs no JAX.
+A name is imported at its first use, so that `sagewing --help` needs no JAX.
 """
 
 from importlib import import_module
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "sagewing.runtime.online": ("Online",),
     "sagewing.runtime.run": ("run", "run_from"),
     "sagewing.errors": ("InputError",),
@@ -67,17 +67,17 @@ _HOMES = {
         "Universal",
     ),
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in ("models", "train"):
         return import_module(f"sagewing.{name}")
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'sagewing' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOME, "models", "train", "__version__"])
+    return sorted([*_MODULE_OF, "models", "train", "__version__"])

@@ -1,7 +1,7 @@
 """Every filter by name: its label, its colour, how it is built, what it needs.
 
-All commands, tables, pages and help texts read this list. A filter of your own is one entry more,
-added before the command line's `main` is called:
+All commands, tables, pages and help texts read this list. Add a filter of your own before the
+command line's `main` is called:
 
     from sagewing import catalogue
     from sagewing.cli.main import main
@@ -31,27 +31,27 @@ from sagewing.policy.ndr.untrained import untrained
 from sagewing.policy.storage import Stored
 from sagewing.shapes import Numbers
 
-# Of the gated EKF, and of the policies that are trained for flights; in standard deviations.
+# The gate of the gated EKF and of the flight policies, in standard deviations.
 GATE = 3.0
 # Names that studies and tables refer to.
 ORACLE, SHARED, UNIVERSAL = "ekf-oracle", "ndr-shared", "ndr-universal"
 ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
-# Commands whose table has a row of a filter by default.
+# Commands with a default selection of filters.
 CHAOS, FLIGHT, DEMO = "bench chaos", "bench flight", "demo"
 
-# The filter of a model with Q0, R0 and the filter's learned part, or None.
+# Builds a filter from a model, Q0, R0 and the filter's learned part or None.
 Builder = Callable[[Model, Any, Any, Any], Filter]
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """A filter, or a row of a table that is none.
+    """A filter, or a reference row of a table.
 
-    `build` makes the filter; where it is None, `not_built` says why. `needs` is the class of the
-    learned part: `Noise` replaces Q0 and R0 and may be absent, any other is required. `adapts` says
-    that an attenuation rule re-estimates q and r at every step, as in the Sage-Husa filters and the
-    NDR-SHKF; `modes`, that the filter can follow a model with several modes. `shown_by` are the
-    commands whose table has a row of it by default.
+    `build` builds the filter; if it is None, `not_built` gives the reason. `needs` is the class of
+    the learned part: `Noise` replaces Q0 and R0 and may be absent, any other is required. `adapts`:
+    an attenuation rule re-estimates q and r at every step, as in the Sage-Husa filters and the
+    NDR-SHKF. `modes`: the filter supports models with several modes. `shown_by`: the commands
+    whose table shows it by default.
     """
 
     name: str
@@ -126,8 +126,8 @@ def _reference(
 
 
 # In the order of the tables. The colours are Okabe and Ito's palette, which colour-blind readers
-# can tell apart; a variant is darker.
-_OURS = (
+# can distinguish; a variant is darker.
+_BUILT_IN = (
     _ekf("ekf", "EKF", "#0072B2", CHAOS, FLIGHT, DEMO),
     _sage_husa("shkf95", 0.95, "#E69F00", CHAOS),
     _sage_husa("shkf99", 0.99, "#CC79A7", CHAOS),
@@ -164,15 +164,13 @@ _OURS = (
         ORACLE,
         "EKF, oracle",
         "#444444",
-        "it is told the true noise of every step, which only a simulation knows",
+        "it needs the true noise of every step, which only a simulation knows",
         CHAOS,
     ),
-    _reference(
-        ONBOARD, "vehicle's own", "#7F7F7F", "it is the estimate that the vehicle itself logged"
-    ),
+    _reference(ONBOARD, "vehicle's own", "#7F7F7F", "it is the estimate that the vehicle logged"),
     _reference(DEAD_RECKONING, "IMU alone", "#A0522D", "it integrates the IMU from a true state"),
 )
-_entries: dict[str, CatalogueEntry] = {entry.name: entry for entry in _OURS}
+_entries: dict[str, CatalogueEntry] = {entry.name: entry for entry in _BUILT_IN}
 
 
 def add(entry: CatalogueEntry) -> None:
@@ -192,42 +190,42 @@ def add(entry: CatalogueEntry) -> None:
 
 
 def find(name: str) -> CatalogueEntry | None:
-    """The entry of this name, if there is one."""
+    """The entry of this name, or None."""
     return _entries.get(name)
 
 
 def entry(name: str) -> CatalogueEntry:
-    """The entry of this name; an unknown one is refused."""
+    """The entry of this name; refuses an unknown name."""
     if name not in _entries:
         raise InputError(f"There is no filter {name!r}; known: {', '.join(buildable())}.")
     return _entries[name]
 
 
 def entries() -> tuple[CatalogueEntry, ...]:
-    """All of them, in the order of the tables."""
+    """All entries, in the order of the tables."""
     return tuple(_entries.values())
 
 
 def buildable() -> tuple[str, ...]:
     """The names of all filters that can be built from a model, its noise and a learned part."""
-    return tuple(one.name for one in entries() if one.build is not None)
+    return tuple(e.name for e in entries() if e.build is not None)
 
 
 def shown_by(command: str) -> tuple[str, ...]:
-    """The names of the rows that a command's table has by default."""
-    return tuple(one.name for one in entries() if command in one.shown_by)
+    """The names of the rows that a command's table shows by default."""
+    return tuple(e.name for e in entries() if command in e.shown_by)
 
 
 def check(name: str) -> CatalogueEntry:
-    """The entry of this name; one that cannot be built is refused with the reason."""
-    found = entry(name)
-    if found.build is None:
-        raise InputError(f"{name} cannot be built: {found.not_built}.")
-    return found
+    """The entry of this name; refuses one that cannot be built, with the reason."""
+    checked = entry(name)
+    if checked.build is None:
+        raise InputError(f"{name} cannot be built: {checked.not_built}.")
+    return checked
 
 
 def check_names(names: Sequence[str], also: Sequence[str] = ()) -> None:
-    """Refuse a name that is not known or cannot be built, unless it is one of `also`."""
+    """Refuse a name that is unknown or cannot be built, unless it is one of `also`."""
     if not names:
         raise InputError(f"Give at least one filter; known: {', '.join(buildable())}.")
     for name in names:
@@ -246,30 +244,30 @@ def build(
 ) -> Filter:
     """The filter of this name.
 
-    Unless `own_noise` is False, noise variances that were learned replace Q0 and R0.
+    Learned noise variances replace Q0 and R0, unless `own_noise` is False.
     """
-    found = check(name)
-    assert found.build is not None
-    _check_learned(found, learned)
-    if model.modes > 1 and not found.modes:
+    chosen = check(name)
+    assert chosen.build is not None
+    _check_learned(chosen, learned)
+    if model.modes > 1 and not chosen.modes:
         raise InputError(f"{name} has no modes: choose another filter for this model.")
     own = learned_noise(learned) if own_noise else None
     Q0, R0 = (Q0, R0) if own is None else (own.q, own.r)
-    return found.build(model, Q0, R0, learned)
+    return chosen.build(model, Q0, R0, learned)
 
 
 def learned_noise(learned: Any) -> Noise | None:
-    """Noise variances that were learned: tuned ones, or those that a policy begins with."""
+    """Learned noise variances: tuned ones, or a policy's nominal ones; None if there are none."""
     if isinstance(learned, StoredPolicy):
         return learned.nominal
     return learned if isinstance(learned, Noise) else None
 
 
-def _check_learned(found: CatalogueEntry, learned: Any) -> None:
-    name, needs = found.name, found.needs
+def _check_learned(chosen: CatalogueEntry, learned: Any) -> None:
+    name, needs = chosen.name, chosen.needs
     if needs is None or needs is Noise:
         if not (learned is None or isinstance(learned, Noise)):
-            raise InputError(f"{name} has no use for this policy; use none, or --filter ndr.")
+            raise InputError(f"{name} takes no policy; give none, or choose --filter ndr.")
         return
     is_policy = issubclass(needs, StoredPolicy)
     if not isinstance(learned, StoredPolicy if is_policy else needs):

@@ -1,12 +1,12 @@
-"""SQLite files of strangers: what is read from one is stored in it, not computed."""
+"""A check of SQLite files from untrusted sources."""
 
 from typing import Any
 
 
-def computes(database: Any) -> bool:
+def has_computed_content(database: Any) -> bool:
     """Whether an open database has more than stored tables and their indices.
 
-    A view, a virtual table, a trigger or a computed column may take all time and memory.
+    Reading a view, a virtual table or a computed column may use unlimited time and memory.
     """
     others = database.execute(
         "SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "

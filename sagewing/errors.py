@@ -1,4 +1,4 @@
-"""The one error that a user can cause."""
+"""The error for a user's mistakes."""
 
 import reprlib
 from collections.abc import Collection, Sequence
@@ -10,19 +10,19 @@ _short.maxlong = 40
 
 
 class InputError(ValueError):
-    """Something the caller gave is wrong; the message says what, where and what to do about it.
+    """An input is wrong; the message says what, where, and what to do.
 
     The command line prints the message alone and exits with code 2.
     """
 
 
 def shown(value: Any) -> str:
-    """A value from a file as it stands in a message: however large or deep it is, a few words."""
+    """A value from a file, shortened for a message however large or deep it is."""
     return _short.repr(value)
 
 
 def check_known(what: str, names: Sequence[str], known: Collection[str]) -> None:
-    """Refuse an empty list of names and a name that is not known, and say which are."""
+    """Refuse an empty list of names and an unknown name, and list the known ones."""
     if not names:
         raise InputError(f"Give at least one {what}; known: {', '.join(known)}.")
     for name in names:

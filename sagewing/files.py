@@ -1,4 +1,4 @@
-"""Reading and writing files so that a kill, a full disk or a foreign file does no harm."""
+"""Reading and writing files safely: against a kill, a full disk and untrusted files."""
 
 import hashlib
 import json
@@ -12,16 +12,16 @@ from typing import Any
 
 from sagewing.errors import InputError
 
-LARGEST_JSON = 1 << 28  # bytes; no card and no result has as many
+LARGEST_JSON = 1 << 28  # bytes, more than any card or result
 
 
 def sha256(content: bytes) -> str:
-    """The digest by which a damaged file is told from a whole one."""
+    """The digest that detects a damaged file."""
     return hashlib.sha256(content).hexdigest()
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Put `content` at `path`: whoever reads it finds the old file or the new one, never a part.
+    """Write `content` to `path`: a reader sees the old file or the new one, never a part.
 
     The file is on the disk when this returns. A symbolic link at `path` is replaced, not followed.
     """
@@ -40,7 +40,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk: after this a renamed file stays renamed."""
+    """Write a folder's entries to the disk, so that a crash does not undo a rename."""
     if hasattr(os, "O_DIRECTORY"):  # not on Windows
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -50,10 +50,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Put a folder with these files at `folder`; one that is there goes when all is written."""
+    """Write a folder with these files; an existing folder is replaced once all are written."""
     if folder.is_symlink():
         raise InputError(
-            f"{folder} is a symbolic link to {folder.readlink()}; name that folder, or remove "
+            f"{folder} is a symbolic link to {folder.readlink()}; give that folder, or remove "
             "the link."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -75,8 +75,8 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def read_regular(path: Path, most: int | None = None) -> bytes:
-    """What a file holds; refuses a pipe or a device, which may never end, and a file too large."""
-    # Without O_NONBLOCK the opening of a pipe waits for somebody who writes to it.
+    """The content of a file; refuses a pipe or a device, and a file of more than `most` bytes."""
+    # Without O_NONBLOCK opening a pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -84,10 +84,10 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
             raise InputError(f"{path} is not a regular file; replace it by a copy of the file.")
         if most is None:
             return file.read()
-        # A file may be longer than it says: one that grows, or one of /proc, which says 0.
+        # A file may be longer than `st_size`: one that grows, or one of /proc, where it is 0.
         content = file.read(most + 1) if status.st_size <= most else b""
         if max(status.st_size, len(content)) > most:
-            raise InputError(f"{path} has more than {most} bytes; no such file is as large.")
+            raise InputError(f"{path} has more than {most} bytes, the most for such a file.")
         return content
 
 
@@ -102,23 +102,23 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a readable {what}: {error}.") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path} is not a {what}: it holds no JSON object.")
+        raise InputError(f"{path} is not a {what}: it contains no JSON object.")
     return value
 
 
 def to_json(value: dict[str, Any]) -> bytes:
-    """A JSON file's bytes, for people to read."""
+    """The bytes of a JSON file, indented."""
     return utf8(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def utf8(text: str) -> bytes:
-    """A text file's bytes; a name that is not UTF-8, as a file's may be, gets question marks."""
+    """The bytes of a text file; characters without a UTF-8 form become question marks."""
     return text.encode("utf-8", "replace")
 
 
 def json_digest(value: Any) -> str:
-    """The digest of a JSON value, whatever the order of its keys and the spaces in its file."""
+    """The digest of a JSON value, independent of the order of keys and of white space."""
     try:
         return sha256(json.dumps(value, sort_keys=True).encode())
     except RecursionError:
-        raise InputError("A JSON file has too many brackets inside brackets.") from None
+        raise InputError("A JSON file is nested too deeply.") from None

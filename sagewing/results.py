@@ -1,4 +1,4 @@
-"""The one form in which every command leaves its result."""
+"""The result file of every command."""
 
 import math
 import platform
@@ -13,12 +13,12 @@ from sagewing.files import read_json, to_json, write_atomically
 
 SCHEMA = 1
 RESULT = "result.json"
-Said = str | int | float | list | None  # in a row
+RowValue = str | int | float | list | None  # a value in a row
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What was run, with what, and the rows that came out."""
+    """A command with its settings and its resulting rows."""
 
     command: str
     settings: dict[str, Any]
@@ -26,7 +26,7 @@ class BenchResult:
     rows: list[dict[str, Any]]
 
     def content(self) -> dict[str, Any]:
-        """What `result.json` holds."""
+        """The content of `result.json`."""
         return {
             "schema": SCHEMA,
             "command": self.command,
@@ -44,62 +44,62 @@ class BenchResult:
 
 
 def write_result(result: BenchResult, folder: Path, also: Path | None = None) -> None:
-    """Write `result.json` into a folder, and the same to another file if one is given."""
+    """Write `result.json` into a folder, and a copy to the file `also` if given."""
     for path in filter(None, (folder / RESULT, also)):
         result.write(path)
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What a `result.json` holds, with rows that name their filter and say numbers about it."""
-    found = read_json(path, "result")
-    if found.get("schema") != SCHEMA:
+    """The content of a `result.json`; every row has a filter's name and numbers."""
+    content = read_json(path, "result")
+    if content.get("schema") != SCHEMA:
         raise InputError(
-            f"{path} is no result of this version: schema {shown(found.get('schema'))}."
+            f"{path} is no result of this version: schema {shown(content.get('schema'))}."
         )
     kinds = {"command": str, "settings": dict, "seed": int, "versions": dict, "rows": list}
     for key, kind in kinds.items():
-        if not isinstance(found.get(key), kind):
-            raise InputError(f"{path} has no {key!r} as a result has.")
-    if not all(isinstance(version, str) for version in found["versions"].values()):
+        if not isinstance(content.get(key), kind):
+            raise InputError(f"{path} is no result: {key!r} is missing or of the wrong type.")
+    if not all(isinstance(version, str) for version in content["versions"].values()):
         raise InputError(f"{path}: 'versions' must name a version for each package.")
-    for row in found["rows"]:
+    for row in content["rows"]:
         named = isinstance(row, dict) and isinstance(row.get("filter"), str)
-        if not named or not all(isinstance(v, Said) for v in row.values()):
+        if not named or not all(isinstance(v, RowValue) for v in row.values()):
             raise InputError(
                 f"{path}: a row must name its filter and hold numbers; it is {shown(row)}."
             )
-    return found
+    return content
 
 
 def _plain(value: Any) -> Any:
-    """JSON knows no NaN: a number that does not exist is null."""
+    """The value for JSON, with null for NaN and infinity."""
     if isinstance(value, list):
         return [_plain(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def versions() -> dict[str, str]:
-    """What the numbers depend on."""
-    found = {"python": platform.python_version()}
+    """The versions of Python and of the packages that the numbers depend on."""
+    by_name = {"python": platform.python_version()}
     for name in ("sagewing", "jax", "jaxlib", "equinox", "numpy"):
         try:
-            found[name] = version(name)
+            by_name[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            by_name[name] = "not installed"
+    return by_name
 
 
 def commit() -> str | None:
     """The commit of the checkout that this package runs from; None for an installed wheel."""
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     try:
-        found = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"],
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"],
             capture_output=True,
             text=True,
             timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    tracked = found.returncode == 0 and "site-packages" not in here.parts
-    return found.stdout.strip() if tracked else None
+    tracked = done.returncode == 0 and "site-packages" not in folder.parts
+    return done.stdout.strip() if tracked else None

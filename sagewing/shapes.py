@@ -1,8 +1,8 @@
-"""The names of array shapes, said once.
+"""The names of array shapes.
 
-Inside the package the record's batch, if there is one, is the LAST axis: a state is `[n_x]` or
+Inside the package the batch of records, if there is one, is the LAST axis: a state is `[n_x]` or
 `[n_x, B]`, a covariance `[n_x, n_x]` or `[n_x, n_x, B]`. The arithmetic of small matrices then runs
-over long contiguous vectors, and the same lines serve one record and ten thousand.
+over long contiguous vectors, and the same code runs one record or ten thousand.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float
 
-# What a caller may give where numbers are wanted.
+# Anything that converts to an array.
 Numbers = ArrayLike | Sequence[Any]
 
 Scalar = Float[Array, ""]
 Duration = Float[Array, ""] | float
 
-# One record, as a user's model sees it.
+# One record, as a user's model takes it.
 X = Float[Array, "n_x"]
 Z = Float[Array, "n_z"]
 XX = Float[Array, "n_x n_x"]
@@ -25,7 +25,7 @@ ZZ = Float[Array, "n_z n_z"]
 ZX = Float[Array, "n_z n_x"]
 Input = Float[Array, "n_u"] | None
 
-# One record or a batch of them, as a filter sees it.
+# One record or a batch of them, as a filter takes it.
 States = Float[Array, "n_x *batch"]
 Measurements = Float[Array, "n_z *batch"]
 Inputs = Float[Array, "n_u *batch"] | None
@@ -41,5 +41,5 @@ Steps = Float[Array, ""] | Float[Array, "batch"]
 
 
 def real_dtype() -> jnp.dtype:
-    """float32, or float64 where the caller has switched JAX to 64 bits."""
+    """float32, or float64 if JAX is set to 64 bits."""
     return jnp.result_type(float)

@@ -308,11 +308,11 @@ def test_ctrl_c_ends_with_a_sentence_and_exit_code_1(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["demo"])
     assert ended.value.code == 1
-    assert "the same command begins again" in " ".join(capsys.readouterr().err.split())
+    assert "the same command starts again" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(SystemExit) as ended, console.progress() as bar, fitting.resumable(bar):
         raise KeyboardInterrupt
     assert ended.value.code == 1
-    assert "--resume goes on" in capsys.readouterr().err
+    assert "--resume continues" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

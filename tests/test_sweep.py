@@ -167,7 +167,7 @@ def test_a_store_that_cannot_be_written_is_refused_before_any_training(
         (tmp_path, "cannot be written"),
         ("/proc/s.sqlite", "cannot be written"),
         (tmp_path / "file", "file is not a database"),
-        (tmp_path / "other.sqlite", "none of this version's sweeps"),
+        (tmp_path / "other.sqlite", "not a store of this version"),
     ):
         assert why in _refused(capsys, *out, "--store", place)
     monkeypatch.setattr(stores.shutil, "disk_usage", lambda path: _Disk())

@@ -8,7 +8,7 @@ from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
 from sagewing.report.table import terminal
 from sagewing.studies.ablation import DEFAULT, VARIANTS
-from sagewing.studies.ablation_lines import Found, lines_of
+from sagewing.studies.ablation_lines import RunErrors, lines_of
 from sagewing.studies.differences import _medians, differences
 
 RUNS = 200
@@ -21,8 +21,8 @@ def _errors(seeds: int, shift: float, key: int = 0) -> np.ndarray:
     return np.abs(level + shift + drawn.normal(0.0, 0.05, (seeds, RUNS))).astype(np.float32)
 
 
-def _found(shifts: dict[str, float], seeds: int = 10) -> Found:
-    found: Found = {}
+def _found(shifts: dict[str, float], seeds: int = 10) -> RunErrors:
+    found: RunErrors = {}
     for name, shift in shifts.items():
         errors = _errors(seeds, shift)
         found[name] = {s: {"lorenz": e, "rossler": e} for s, e in enumerate(errors)}
@@ -42,19 +42,19 @@ def test_a_median_of_resampled_seeds_is_that_of_their_pooled_runs():
 def test_seeds_of_a_pair_stay_together():
     """The levels of seeds differ by 0.1, a variant by 0.02: only pairs can tell."""
     apart = differences(_errors(10, 0.02), _errors(10, 0.0))
-    assert apart["armse_mean"].tells
+    assert apart["armse_mean"].significant
     assert apart["armse_mean"].value == pytest.approx(0.02, abs=1e-4)
     other = differences(_errors(10, 0.02, key=5), _errors(10, 0.0))
-    assert not other["armse_mean"].tells
+    assert not other["armse_mean"].significant
 
 
 def test_lost_runs_are_counted_in_points():
     worse, default = _errors(10, 0.0), _errors(10, 0.0)
     worse[:, :20] = np.nan
     lost = differences(worse, default)["divergence_pct"]
-    assert lost.tells
+    assert lost.significant
     assert lost.value == pytest.approx(10.0)
-    assert not differences(default, default)["divergence_pct"].tells
+    assert not differences(default, default)["divergence_pct"].significant
 
 
 def test_a_sentence_claims_what_an_interval_leaves_no_doubt_of():

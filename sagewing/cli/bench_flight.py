@@ -38,7 +38,7 @@ class BenchFlight:
     data: str = SIM
     """sim for simulated circles, or a folder of real flights, whose circles are flown"""
     fly: Literal["held-out", "other"] = "held-out"
-    """the circles of the folder, or what another vehicle flew there: its second half"""
+    """the folder's circles, or the second half of each flight of another vehicle in it"""
     scenarios: str = ",".join(SCENARIOS)
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
     filters: str = ",".join(catalogue.shown_by(catalogue.FLIGHT))
@@ -107,7 +107,7 @@ class BenchFlight:
 def write_report(
     folder: Path, result: BenchResult, comparisons: Sequence[FlightComparison]
 ) -> None:
-    """The page, with plots of the last scenario's first record, and the files it is made from."""
+    """Write the page, with plots of the last scenario's first record, and the files it needs."""
     flight_figures.overview(comparisons, folder / OVERVIEW)
     write_page(folder, result, drawing_of(scene_of(comparisons[-1], 0)), overview_in(folder))
 

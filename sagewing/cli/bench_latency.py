@@ -25,14 +25,14 @@ from sagewing.studies.latency import BACKENDS, TimedFilter, measured, summary
 
 POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
 FILTERS = ("ekf", "shkf99", "ndr")
-# What is timed of a learned filter, whatever the model; an ndr has one policy for each size.
+# The policies that are timed, by learned filter and model; an ndr has one for each size.
 LEARNED = {"ndr": POLICIES, UNIVERSAL: dict.fromkeys(POLICIES, "universal")}
 KNOWN = ", ".join(
     entry.name
     for entry in catalogue.entries()
     if entry.build is not None and (entry.needs in (None, Noise) or entry.name in LEARNED)
 )
-RECORD = 1000  # rows that a measurement goes round in
+RECORD = 1000  # rows of the record, which is used cyclically
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class BenchLatency:
             task = bar.add_task("timings", total=total, note="compiling")
             for model, problem in problems.items():
                 for name in filters:
-                    case, about = _case(name, model, problem, self.seed)
+                    case, size = _case(name, model, problem, self.seed)
                     for backend in backends:
-                        spent = summary(measured(case, backend, self.steps))
-                        where = {"filter": name, "model": model, "backend": backend}
-                        rows.append({**where, **spent, **about})
+                        times = summary(measured(case, backend, self.steps))
+                        labels = {"filter": name, "model": model, "backend": backend}
+                        rows.append({**labels, **times, **size})
                         bar.update(task, advance=1, note=f"{model}, {name}, {backend}")
         settings = {"steps": self.steps, "filters": filters, "backends": backends}
         result = BenchResult("bench latency", settings, self.seed, rows)
@@ -90,19 +90,20 @@ class BenchLatency:
 
 def _case(name: str, model: str, problem: Problem, seed: int) -> tuple[TimedFilter, dict[str, Any]]:
     """A filter with a record to time it on, and the size of its C."""
-    own = LEARNED.get(name)
-    learned = None if own is None else learned_part(own.get(model, own["lorenz"]))[0]
+    policies = LEARNED.get(name)
+    learned = None if policies is None else learned_part(policies.get(model, policies["lorenz"]))[0]
     filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
-    made = c_source(filt, problem.n_u, dtype=np.float32)
-    fit = on_cortex_m7(made)
+    source = c_source(filt, problem.n_u, dtype=np.float32)
+    footprint = on_cortex_m7(source)
     z, u = draw_record(problem, RECORD, seed)
     case = TimedFilter(filt, problem.x0, problem.P0, z, u)
-    about = {
-        "operations": made.operations,
-        "state_bytes": 4 * sum(field.size for field in made.program.state),
-        "flash_bytes": None if fit is None else fit.flash,
-        "ram_bytes": None if fit is None else fit.ram,
-        "fits_stm32h7": None if fit is None else fit.flash < FLASH and fit.ram < RAM,
+    fits = None if footprint is None else footprint.flash < FLASH and footprint.ram < RAM
+    size = {
+        "operations": source.operations,
+        "state_bytes": 4 * sum(field.size for field in source.program.state),
+        "flash_bytes": None if footprint is None else footprint.flash,
+        "ram_bytes": None if footprint is None else footprint.ram,
+        "fits_stm32h7": fits,
         "arm_difference": on_linux_arm(case),
     }
-    return case, about
+    return case, size

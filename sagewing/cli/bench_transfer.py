@@ -1,4 +1,4 @@
-"""`sagewing bench transfer`: a policy in a filter that it was not trained for."""
+"""`sagewing bench transfer`: policies in filters that they were not trained for."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,11 @@ REFERENCES = 3  # filters that to_chaos runs in addition to the offsets
 
 @dataclass(frozen=True)
 class BenchTransfer:
-    """A policy trained on flights, on Lorenz and Rössler, at the eight offsets of the paper.
+    """Run a policy trained on flights on Lorenz and Rössler, at the eight offsets of the paper.
 
-    And the reverse, which the paper does not have: a policy trained on Lorenz, in the flight filter
-    on the simulated circles. Prints both tables; writes DIR/result.json, table.md and table.tex.
+    Also the reverse, which the paper does not have: a policy trained on Lorenz, in the flight
+    filter on the simulated circles. Prints both tables; writes DIR/result.json, table.md and
+    table.tex.
 
     Example: sagewing bench transfer --runs 1000 --no-reverse
     """
@@ -45,9 +46,9 @@ class BenchTransfer:
     steps: int = 600
     """measurements in a record"""
     bounds: tuple[float, float] = BOUNDS
-    """range of q and r around the policy that was moved, as factors of their base"""
+    """range of q and r in the filter of the transferred policy, as factors of their base"""
     gain_noise: Literal["prior", "posterior"] | None = None
-    """which r a step's gain uses there: the one before it, or its own; by default as in training"""
+    """r in a step's gain there: of the step before, or of this step; by default as in training"""
     reverse: bool = True
     """also the policy trained on Lorenz, in flight"""
     seeds: int = 5
@@ -66,10 +67,10 @@ class BenchTransfer:
         check_names((native(gain_noise),), systems)
         chaos_name = f"chaos-{native(gain_noise)}-{protocol.base}"
         chosen = self.chaos_policy or chaos_name
-        small = Policy.load(folder_of(chosen)) if self.reverse else None
-        given: dict[str, Any] = {"bounds": self.bounds, "gain_noise": gain_noise}
-        rows: list[dict[str, Any]] = []
-        flown: list[dict[str, Any]] = []
+        chaos_policy = Policy.load(folder_of(chosen)) if self.reverse else None
+        in_filter: dict[str, Any] = {"bounds": self.bounds, "gain_noise": gain_noise}
+        chaos_rows: list[dict[str, Any]] = []
+        flight_rows: list[dict[str, Any]] = []
         with console.progress() as bar:
             forward = len(systems) * (REFERENCES + len(OFFSETS)) * -(-self.runs // CHUNK)
             backward = len(SCENARIOS) * (len(untuned()) + 2) * self.reverse
@@ -78,14 +79,18 @@ class BenchTransfer:
             def report(name: str) -> None:
                 bar.update(task, advance=1, note=name)
 
-            if small is not None:
+            if chaos_policy is not None:
                 flights = simulated(self.seed, ("test",)).test
                 draws = {"home": policy, "seed": self.seed, "seeds": self.seeds}
                 for scenario in SCENARIOS:
-                    flown += to_flight(small, scenario, flights, report=report, **draws, **given)
+                    flight_rows += to_flight(
+                        chaos_policy, scenario, flights, report=report, **draws, **in_filter
+                    )
             for system in systems:
                 size = {"seed": self.seed, "runs": self.runs, "steps": self.steps}
-                rows += to_chaos(policy, system, protocol, report=report, **size, **given).rows
+                chaos_rows += to_chaos(
+                    policy, system, protocol, report=report, **size, **in_filter
+                ).rows
         settings = {
             "policy": self.policy,
             "chaos_policy": chosen,
@@ -98,10 +103,10 @@ class BenchTransfer:
             "reverse": self.reverse,
             "seeds": self.seeds,
         }
-        result = BenchResult("bench transfer", settings, self.seed, rows + flown)
+        result = BenchResult("bench transfer", settings, self.seed, chaos_rows + flight_rows)
         self.output.write(result)
-        out, forward_table = self.output.out, transfer.chaos_table(rows)
-        tables = [forward_table, *([transfer.flight_table(flown)] if flown else [])]
+        out, forward_table = self.output.out, transfer.chaos_table(chaos_rows)
+        tables = [forward_table, *([transfer.flight_table(flight_rows)] if flight_rows else [])]
         write_atomically(out / "table.md", "\n".join(map(markdown, tables)).encode())
         write_atomically(out / "table.tex", latex(forward_table).encode())
         for table in tables:

@@ -1,4 +1,4 @@
-"""`sagewing bench universal`: the universal policy on systems that it has never seen."""
+"""`sagewing bench universal`: the universal policy on systems outside its training family."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from sagewing.studies.universal import (
 class BenchUniversal:
     """Run the universal policy, zero-shot, on systems that are not in its training family.
 
-    Beside it the nominal EKF, Sage-Husa and VBAKF, the EKF tuned on that very system and noise, and
-    the oracle, whose error is the unit. Prints the table and what of its claims holds; writes
+    For comparison: the nominal EKF, Sage-Husa, VBAKF, and the EKF tuned on that system and noise.
+    All errors are relative to the oracle's. Prints the table and which claims hold; writes
     DIR/result.json and table.md.
 
     Example: sagewing bench universal --systems turn,rossler --runs 200
@@ -42,7 +42,7 @@ class BenchUniversal:
     policies: str = ",".join(TRAININGS)
     """trainings to pool: shipped names or folders of `sagewing train universal`"""
     drift: bool = True
-    """also run Rössler for 10,000 steps: does it stay as good as it was"""
+    """also run Rössler for 10,000 steps, to see whether the error grows"""
     seed: int = 0
     """draws the records"""
 
@@ -63,20 +63,20 @@ class BenchUniversal:
                 steps=self.steps,
                 report=lambda note: bar.update(task, advance=1, note=note),
             )
-        found = drift(policies, seed=self.seed, runs=self.runs) if self.drift else None
+        drifted = drift(policies, seed=self.seed, runs=self.runs) if self.drift else None
         settings = {
             "systems": systems,
             "runs": self.runs,
             "steps": self.steps,
             "policies": self.policies.split(","),
             "checks": [check._asdict() for check in checks(rows)],
-            "drift": None if found is None else found._asdict(),
+            "drift": None if drifted is None else drifted._asdict(),
         }
         result = BenchResult("bench universal", settings, self.seed, rows)
         self.output.write(result)
         table = universal.table(rows)
         write_atomically(self.output.out / "table.md", markdown(table).encode())
         console.out.print(terminal(table))
-        for line in universal.verdict(rows, found):
+        for line in universal.verdict(rows, drifted):
             console.out.print(line, soft_wrap=True)
         console.err.print(f"Written: {self.output.out}/ (result.json, table.md)")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 class Entry(NamedTuple):
     """A command: `module:Class` in this folder, and its line on the first screen."""
 
-    place: str
+    target: str
     line: str
 
 
@@ -17,24 +17,26 @@ COMMANDS = {
     "run": Entry("run:Run", "the filters on your own log: trajectories, errors, a page"),
     "train flight": Entry("train_flight:TrainFlight", "train the learned filter on flights"),
     "train chaos": Entry("train_chaos:TrainChaos", "train a learned filter on Lorenz"),
-    "train universal": Entry("train_universal:TrainUniversal", "one policy for every model"),
+    "train universal": Entry("train_universal:TrainUniversal", "train one policy for any model"),
     "tune flight": Entry("tune_flight:TuneFlight", "fit a constant Q and R to flights"),
     "tune chaos": Entry("tune_chaos:TuneChaos", "fit a constant Q and R to Lorenz"),
     "bench flight": Entry("bench_flight:BenchFlight", "the paper's flight table and figures"),
     "bench chaos": Entry("bench_chaos:BenchChaos", "the paper's chaotic systems, every filter"),
     "bench transfer": Entry("bench_transfer:BenchTransfer", "policies where they were not trained"),
     "bench universal": Entry("bench_universal:BenchUniversal", "one policy, unseen models"),
-    "bench latency": Entry("bench_latency:BenchLatency", "microseconds a step, and does it fit"),
+    "bench latency": Entry(
+        "bench_latency:BenchLatency", "microseconds a step, size on a Cortex-M7"
+    ),
     "export": Entry("export:Export", "a filter as C99 for a flight computer"),
     "sweep ablation": Entry(
-        "sweep_ablation:SweepAblation", "the ablation: many seeds, and resumes"
+        "sweep_ablation:SweepAblation", "the ablation over many seeds, resumable"
     ),
-    "report": Entry("report:Report", "the page of an earlier result, again"),
+    "report": Entry("report:Report", "make the page of an earlier result again"),
     "fly": Entry("fly:Fly", "a simulated quadrotor flies on the generated C"),
 }
 GROUPS = {
     "bench": "Compare the filters: the paper's tables and figures.",
-    "sweep": "Many trainings of many variants: a study that survives being killed.",
+    "sweep": "Train many variants with many seeds; a killed sweep can be resumed.",
     "train": "Train a learned filter.",
     "tune": "Fit a constant Q and R to data: a careful engineer's EKF.",
 }
@@ -69,7 +71,7 @@ def _lines(names: tuple[str, ...] | list[str]) -> list[str]:
 
 
 def wrapped(help: str, width: int) -> str:
-    """A command's help, no wider than this: the parser wraps lists of options, but no prose."""
+    """A command's help, wrapped to this width: the parser wraps options, but not prose."""
     return "\n\n".join(_paragraph(part, width) for part in help.strip().split("\n\n"))
 
 

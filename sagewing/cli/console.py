@@ -28,13 +28,13 @@ UNPRINTABLE = "\ufffd"
 
 
 class Terminal(Console):
-    """Shows a text literally: names of files, and names in files, may look like markup.
+    """Prints strings literally: names of files, and names in files, may look like markup.
 
-    A character that is not printable, such as one that moves the cursor, is replaced by a mark.
+    A character that is not printable, such as one that moves the cursor, is replaced by U+FFFD.
     """
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As rich does, but only tables have markup."""
+        """As rich's, but strings have no markup."""
         super().print(*(Text(_plain(o)) if isinstance(o, str) else o for o in objects), **options)
 
 
@@ -85,12 +85,12 @@ def progress() -> Iterator[Bar]:
 
 @contextmanager
 def silenced(quiet: bool) -> Iterator[None]:
-    """Without progress and notes if `quiet`; errors are printed after it, and shown."""
-    before, err.quiet = err.quiet, err.quiet or quiet
+    """Hide progress and notes if `quiet`; errors are printed after it."""
+    previous, err.quiet = err.quiet, err.quiet or quiet
     try:
         yield
     finally:
-        err.quiet = before
+        err.quiet = previous
 
 
 def error(text: str) -> None:
@@ -113,28 +113,30 @@ def at_least_one(command: Any, *options: str) -> None:
             raise InputError(f"--{name} must be at least 1; got {getattr(command, name)}.")
 
 
-def check_places(folder: Path, json: Path | None) -> None:
-    """Refuse, before anything is computed, places where a result cannot be written."""
+def check_writable(folder: Path, json: Path | None) -> None:
+    """Refuse folders and files where a result cannot be written."""
     for path in filter(None, (folder, json and json.parent)):
-        there = next(p for p in (path, *path.absolute().parents) if p.exists())
-        if not there.is_dir():
-            raise InputError(f"{path} cannot be a folder: {there} is a file.")
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise InputError(f"{path}: {there} is not writable.")
+        nearest = next(p for p in (path, *path.absolute().parents) if p.exists())
+        if not nearest.is_dir():
+            raise InputError(f"{path} cannot be a folder: {nearest} is a file.")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise InputError(f"{path}: {nearest} is not writable.")
     if json is not None and json.is_dir():
         raise InputError(f"--json takes a file; {json} is a folder.")
 
 
 def check_absent(paths: Iterable[Path | None], force: bool) -> None:
-    """Refuse, before anything is computed, to replace what is there."""
-    there = [str(path) for path in paths if path is not None and path.exists()]
-    if there and not force:
-        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise InputError(f"{there[0]}{more} would be overwritten; give another place, or --force.")
+    """Refuse to replace existing files, unless `force`."""
+    existing = [str(path) for path in paths if path is not None and path.exists()]
+    if existing and not force:
+        more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
+        raise InputError(
+            f"{existing[0]}{more} would be overwritten; give another path, or --force."
+        )
 
 
 def notes(lines: Sequence[str]) -> None:
-    """Print what a user should know about the data."""
+    """Print notes about the data."""
     for line in lines:
         err.print(f"note: {line}", soft_wrap=True)
 

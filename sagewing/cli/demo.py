@@ -1,4 +1,4 @@
-"""`sagewing demo`: the main job on what ships with the package."""
+"""`sagewing demo`: compare the shipped filters on simulated flights."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,8 @@ NOISE = "paper"
 class Demo:
     """Fly simulated circles with a bad, a worse and no pose: EKF, Sage-Husa, NDR-SHKF.
 
-    Prints the errors; writes DIR/result.json, DIR/report.html with plots of one flight, and what
-    `sagewing report` makes that page from again.
+    Prints the errors; writes DIR/result.json, DIR/report.html with plots of one flight, and the
+    data from which `sagewing report` makes that page again.
 
     Example: sagewing demo --out out/demo
     """

@@ -17,7 +17,7 @@ from sagewing.problems.weights import learned_part
 
 NONE = "none"
 KNOWN = ", ".join(catalogue.buildable())
-STEPS = 60  # of the vector that the C is checked with
+STEPS = 60  # of the record that `make check` compares the C with
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Export:
 
     POLICY is a folder that `sagewing train` or `sagewing tune` wrote, the name of a shipped one, or
     none. DIR gets the filter (.c, .h), a recorded vector for `make check`, a program that filters a
-    CSV file, and a README for whoever integrates it.
+    CSV file, and a README on integrating it.
 
     Example: sagewing export flight-sim-paper-ndr --out out/c
     """
@@ -55,7 +55,7 @@ class Export:
 
     def __call__(self) -> None:
         """Run it."""
-        console.check_places(self.out, None)
+        console.check_writable(self.out, None)
         learned, provenance = (None, {}) if self.policy == NONE else learned_part(self.policy)
         training = provenance.get("training")
         training = training if isinstance(training, dict) else {}
@@ -63,8 +63,8 @@ class Export:
             problem = own_problem(self.model, self.q, self.r, self.x0, self.inputs, self.dt)
         else:
             problem = problem_named(self.model or trained_on(training), training)
-        of_policy = "ndr" if isinstance(learned, StoredPolicy) else "ekf"
-        name = self.filter or str(training.get("filter", of_policy))
+        default = "ndr" if isinstance(learned, StoredPolicy) else "ekf"
+        name = self.filter or str(training.get("filter", default))
         filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
         with console.err.status("recording and generating"):
             z, u = draw_record(problem, STEPS, self.seed)

@@ -1,4 +1,4 @@
-"""What `sagewing train` and `sagewing tune` share: progress bars, data, results."""
+"""Shared by `sagewing train` and `sagewing tune`: progress bars, data, results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,12 +22,12 @@ from sagewing.train.tuning import ROUNDS, STRIDES, Tuned, tune_flight
 
 @contextmanager
 def resumable(bar: console.Bar) -> Iterator[None]:
-    """Ctrl-C in here loses nothing that --resume does not bring back."""
+    """On Ctrl-C say that --resume continues, and exit."""
     try:
         yield
     except KeyboardInterrupt:
         bar.stop()
-        console.interrupted("Interrupted: the same command with --resume goes on.")
+        console.interrupted("Interrupted: the same command with --resume continues.")
 
 
 def fit(
@@ -37,7 +37,7 @@ def fit(
     out: Path,
     json: Path | None,
 ) -> list[Any]:
-    """Train with a progress bar, write what came out, and return it."""
+    """Train with a progress bar, write the results, and return the trained models."""
     with console.progress() as bar:
         task = bar.add_task("epochs", total=settings["schedule"]["epochs"], note="compiling")
 
@@ -69,13 +69,13 @@ def tune(setup: FlightTraining, data: Dataset, seed: int, note: str) -> Tuned:
         def report(loss: float) -> None:
             bar.update(task, advance=1, note=f"loss {loss:.5f}")
 
-        found = tune_flight(setup, data.train, seed, report)
+        tuned = tune_flight(setup, data.train, seed, report)
         bar.update(task, completed=rounds)
-    return found
+    return tuned
 
 
 def dataset(data: Sequence[str]) -> Dataset:
-    """The flights that --data names, with what a user should know of them."""
+    """The flights that --data names; prints the notes about them."""
     with console.err.status("preparing the flights"):
         loaded = own_flights(data) if are_logs(data) else load(data[0], parts=("train",))
     console.notes(loaded.notes)
@@ -83,14 +83,14 @@ def dataset(data: Sequence[str]) -> Dataset:
 
 
 def share(option: str, value: float) -> float:
-    """An option's value, if it is a share."""
+    """An option's value; refuses one that is not in 0..1."""
     if not 0.0 <= value <= 1.0:
         raise InputError(f"--{option} must lie in 0..1; got {value:g}.")
     return value
 
 
 def show(noise: Noise) -> None:
-    """The variances that were found."""
+    """Print the tuned variances."""
     for name, values in (("Q", noise.q), ("R", noise.r)):
         for row in np.atleast_2d(np.asarray(values)):
             console.out.print(f"{name}: {', '.join(f'{v:.4g}' for v in row.tolist())}")

@@ -27,16 +27,15 @@ TRUTH = "truth"
 class Fly:
     """Hover, fly a circle on a filter's estimates and through 2 s without a pose, and land.
 
-    The controller sees what the filter believes and never the truth, but for the row `truth`,
-    which shows what the controller itself can do. Prints the table; writes DIR/result.json,
-    table.md and a picture of every circle.
+    The controller uses the filter's estimates only. For comparison, the row `truth` flies on the
+    true state. Prints the table; writes DIR/result.json, table.md and a picture of every circle.
 
     Example: sagewing fly --filters ekf,ndr --circles 1
     """
 
     output: NewOutput = NewOutput(Path("out/fly"))
     filters: str = "ekf,ekf-gated,ndr"
-    """whose estimates are flown on"""
+    """which filters"""
     noise: Literal["paper", "good"] = "good"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     backend: Literal["auto", "c", "jax"] = "auto"
@@ -64,12 +63,12 @@ class Fly:
         with console.progress() as bar:
             names = [TRUTH, *(name for name in filters if name != TRUTH)]
             task = bar.add_task("missions", total=self.circles * len(names), note="compiling")
-            makers = {name: self._maker(name, learned) for name in names}
+            factories = {name: self._factory(name, learned) for name in names}
             for circle in range(self.circles):
                 missions.append([])
                 for name in names:
-                    given = {"seed": self.seed, "circle": circle, "blackout": self.blackout}
-                    flown = fly(name, makers[name], P0, NOISE[self.noise], **given)
+                    options = {"seed": self.seed, "circle": circle, "blackout": self.blackout}
+                    flown = fly(name, factories[name], P0, NOISE[self.noise], **options)
                     missions[-1].append(flown)
                     bar.update(task, advance=1, note=f"circle {circle + 1}, {name}")
         rows = [flown.row for flight in missions for flown in flight]
@@ -90,8 +89,8 @@ class Fly:
         console.out.print(terminal(table))
         console.err.print(f"Written: {out}/ (result.json, table.md, circle-N.png)")
 
-    def _maker(self, name: str, learned: dict[str, Any]) -> Any:
-        """What makes the filter that flies; None flies on the truth."""
+    def _factory(self, name: str, learned: dict[str, Any]) -> Any:
+        """Builds the filter to fly on; None means the true state."""
         if name == TRUTH:
             return None
         filt = build(name, estimator(), learned.get(name))

@@ -1,4 +1,4 @@
-"""The options that say where a command writes, and the writing of its result."""
+"""The options for a command's output, and writing its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ class Output:
     out: Path
     """folder for the results"""
     json: Path | None = None
-    """write the result here, too"""
+    """also write the result here"""
 
     def check(self) -> None:
-        """Refuse, before anything is computed, places where nothing can be written."""
-        console.check_places(self.out, self.json)
+        """Refuse paths that cannot be written."""
+        console.check_writable(self.out, self.json)
 
     def write(self, result: BenchResult) -> None:
         """Write result.json into the folder, and to --json."""
@@ -28,13 +28,13 @@ class Output:
 
 @dataclass(frozen=True)
 class NewOutput(Output):
-    """Where the results go; what is there is replaced only with --force."""
+    """Where the results go; existing files are replaced only with --force."""
 
     force: bool = False
-    """replace what is there"""
+    """replace existing files"""
 
     def check(self, files: Sequence[str] = (RESULT,)) -> None:
-        """Refuse, too, to replace these files of the folder."""
+        """Also refuse to replace these files of the folder."""
         super().check()
         console.check_absent((*(self.out / name for name in files), self.json), self.force)
 
@@ -44,4 +44,4 @@ class ResumableOutput(Output):
     """Where the results go; an unfinished training is continued only with --resume."""
 
     resume: bool = False
-    """go on with the training that is in the folder"""
+    """continue the training that is in the folder"""

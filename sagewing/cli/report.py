@@ -1,4 +1,4 @@
-"""`sagewing report`: the page of a result, again."""
+"""`sagewing report`: make the page of a result again."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from sagewing.results import read_result
 
 @dataclass(frozen=True)
 class Report:
-    """Make the page of a result again, from result.json and the scene.npz beside it.
+    """Make the page of a result again, from result.json and the scene.npz in the same folder.
 
     Example: sagewing report out/demo/result.json --out demo.html
     """
@@ -26,11 +26,11 @@ class Report:
     out: Path = Path("report.html")
     """the page"""
     force: bool = False
-    """replace a file that is there"""
+    """replace an existing file"""
 
     def __call__(self) -> None:
         """Run it."""
-        console.check_places(self.out.parent, None)
+        console.check_writable(self.out.parent, None)
         if self.out.is_dir():
             raise InputError(f"--out takes a file; {self.out} is a folder.")
         if self.out.exists() and not self.force:
@@ -38,7 +38,7 @@ class Report:
         result = read_result(self.result)
         check_rows(result["rows"], str(self.result))
         drawing = read_scene(self.result.parent / SCENE)
-        made = result_page(result, drawing, overview_in(self.result.parent))
+        page = result_page(result, drawing, overview_in(self.result.parent))
         self.out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.out, utf8(made))
+        write_atomically(self.out, utf8(page))
         console.err.print(f"Written: {self.out}", soft_wrap=True)

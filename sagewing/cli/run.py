@@ -1,4 +1,4 @@
-"""`sagewing run`: filters on the user's own log."""
+"""`sagewing run`: filters on a user's log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,18 +63,18 @@ class Run:
         check_filters(filters)
         outages = windows(self.outage)
         self.output.check((*map(_file, filters), RESULT, PAGE, SCENE))
-        by = None if self.map is None else read_map(self.map)
+        log_map = None if self.map is None else read_map(self.map)
         learned = self._learned(filters)
         with console.err.status("reading the log"):
-            log = read_log(self.log, by)
+            log = read_log(self.log, log_map)
             line = timeline(log)
         console.notes(line.notes)
         check_outages(line, outages)
-        made = self._estimated(log, line, filters, learned, outages)
-        self._write(made, line, filters, outages)
-        console.out.print(terminal(log_report.table(made.rows)))
-        console.out.print(log_report.caption(made.rows))
-        console.notes(log_report.refusals(made.rows))
+        estimates = self._estimated(log, line, filters, learned, outages)
+        self._write(estimates, line, filters, outages)
+        console.out.print(terminal(log_report.table(estimates.rows)))
+        console.out.print(log_report.caption(estimates.rows))
+        console.notes(log_report.refusals(estimates.rows))
         console.err.print(f"Written: {self.output.out}/ (trajectories, {RESULT}, {PAGE})")
 
     def _learned(self, filters: Sequence[str]) -> dict[str, Any]:
@@ -117,16 +117,16 @@ class Run:
 
     def _write(
         self,
-        made: LogEstimates,
+        estimates: LogEstimates,
         line: Timeline,
         filters: Sequence[str],
         outages: Sequence[tuple[float, float]],
     ) -> None:
         out = self.output.out
         out.mkdir(parents=True, exist_ok=True)
-        for track in made.scene.tracks:
+        for track in estimates.scene.tracks:
             if track.name in filters:
-                write_atomically(out / _file(track.name), _trajectory(track, made, line))
+                write_atomically(out / _file(track.name), _trajectory(track, estimates, line))
         settings = {
             "log": str(self.log),
             "filters": list(filters),
@@ -135,31 +135,31 @@ class Run:
             "map": None if self.map is None else str(self.map),
             "seconds": float(line.t[-1]),
             "steps": len(line.t),
-            "notes": [*line.notes, *log_report.refusals(made.rows)],
+            "notes": [*line.notes, *log_report.refusals(estimates.rows)],
         }
-        result = BenchResult("run", settings, 0, made.rows)
+        result = BenchResult("run", settings, 0, estimates.rows)
         self.output.write(result)
-        write_page(out, result, drawing_of(made.scene))
+        write_page(out, result, drawing_of(estimates.scene))
 
 
 def windows(outage: str | None) -> list[tuple[float, float]]:
     """The windows of `--outage 10:12,30:31.5`."""
-    found = []
+    parsed = []
     for part in (outage or "").split(",") if outage else []:
         start, _, stop = part.partition(":")
         try:
-            found.append((float(start), float(stop)))
+            parsed.append((float(start), float(stop)))
         except ValueError:
             raise InputError(
                 f"--outage takes T0:T1 in seconds, such as 10:12; got {part!r}."
             ) from None
-    return found
+    return parsed
 
 
 def _file(name: str) -> str:
-    """Only the names of filters of this package become names of files."""
+    """The file of a filter's trajectory; `check_filters` has checked the name."""
     return f"{name}.tum"
 
 
-def _trajectory(track: Track, made: LogEstimates, line: Timeline) -> bytes:
-    return tum(line.origin + made.scene.t, line.in_log_axes(track.pose))
+def _trajectory(track: Track, estimates: LogEstimates, line: Timeline) -> bytes:
+    return tum(line.origin + estimates.scene.t, line.in_log_axes(track.pose))

@@ -1,4 +1,4 @@
-"""`sagewing sweep ablation`: the paper's ablation study, and ours beside it."""
+"""`sagewing sweep ablation`: the paper's ablation study, and our own axes."""
 
 import math
 import os
@@ -16,22 +16,22 @@ from sagewing.files import to_json, write_atomically
 from sagewing.jobs.local_engine import LocalEngine
 from sagewing.jobs.ray_engine import RayEngine
 from sagewing.jobs.store import Finished, Store, open_store
-from sagewing.jobs.sweep import GROUP, Engine, Left, Status, Study, sweep
+from sagewing.jobs.sweep import GROUP, Engine, Remaining, Status, Study, sweep
 from sagewing.report import ablation
 from sagewing.report.ablation_figures import violins
 from sagewing.report.table import terminal
 from sagewing.results import BenchResult
 from sagewing.studies.ablation import AXES, DOMAINS, NAME, VARIANTS, Ablation, variants_named
-from sagewing.studies.ablation_lines import Found, lines_of
+from sagewing.studies.ablation_lines import RunErrors, lines_of
 
 
 @dataclass(frozen=True)
 class SweepAblation:
     """Train the NDR-SHKF with one setting changed, over many seeds, and test each on the same runs.
 
-    Every finished task is in the store for good: after a kill, or with more --seeds, the same
-    command does what is missing. Prints the tables and what they can tell; writes DIR/result.json,
-    differences.json, table.md, table.tex and a violin plot of each system.
+    Every finished task is kept in the store: after a kill, or with more --seeds, the same command
+    runs only what is missing. Prints the tables and the significant differences; writes
+    DIR/result.json, differences.json, table.md, table.tex and a violin plot of each system.
 
     Example: sagewing sweep ablation --seeds 10 --variants depth,aux --budget 60
     """
@@ -54,7 +54,7 @@ class SweepAblation:
     group: int = GROUP
     """seeds that a worker trains in one compiled program"""
     budget: float | None = None
-    """minutes; begins nothing that is not expected to end in time"""
+    """minutes; a task starts only if it is expected to end in time"""
     runs: int = Ablation.runs
     """records of each system in the test"""
     steps: int = Ablation.steps
@@ -80,10 +80,10 @@ class SweepAblation:
             left = self._sweep(study, store)
             results = list(store.get(task.key for task in study.tasks))
         if left.tasks:
-            about = console.duration(left.seconds)
+            time_left = console.duration(left.seconds)
             console.err.print(
-                f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, {about}. "
-                "The same command goes on with them.",
+                f"The budget is spent: {left.tasks} of {len(study.tasks)} tasks are left, "
+                f"{time_left}. The same command continues with them.",
                 soft_wrap=True,
             )
         settings = {
@@ -99,7 +99,7 @@ class SweepAblation:
         }
         self._show(results, settings)
 
-    def _sweep(self, study: Study, store: Store) -> Left:
+    def _sweep(self, study: Study, store: Store) -> Remaining:
         budget = math.inf if self.budget is None else 60.0 * self.budget
         with self._engine() as engine, console.progress() as bar:
             task = bar.add_task("tasks", total=len(study.tasks), note="")
@@ -112,7 +112,7 @@ class SweepAblation:
                 return sweep(study, store, engine, group=self.group, budget=budget, report=report)
             except KeyboardInterrupt:
                 bar.stop()
-                console.err.print("Interrupted: the same command goes on with what is missing.")
+                console.err.print("Interrupted: the same command continues with the missing tasks.")
                 sys.exit(1)
 
     @contextmanager
@@ -138,10 +138,10 @@ class SweepAblation:
         ]
         result = BenchResult(f"sweep {NAME}", settings, self.seed, rows)
         self.output.write(result)
-        found: Found = {}
+        errors: RunErrors = {}
         for done in results:
-            found.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
-        lines = lines_of(found)
+            errors.setdefault(done.variant, {})[done.seed] = done.outcome.arrays
+        lines = lines_of(errors)
         if not lines:
             return
         out = self.output.out
@@ -150,12 +150,12 @@ class SweepAblation:
         write_atomically(out / "differences.json", to_json(ablation.differences_content(lines)))
         for domain in DOMAINS:
             violins(lines, domain, out / f"violins_{domain}.png")
-        for axis, of in lines.items():
-            console.out.print(terminal(ablation.table(of)))
-            if any(line.differences for line in of):
-                console.out.print(terminal(ablation.differences_table(of)))
+        for axis, on_axis in lines.items():
+            console.out.print(terminal(ablation.table(on_axis)))
+            if any(line.differences for line in on_axis):
+                console.out.print(terminal(ablation.differences_table(on_axis)))
             if axis in AXES:
-                console.out.print(ablation.finding(axis, of))
+                console.out.print(ablation.finding(axis, on_axis))
         origins = {to_json(done.origin["versions"]) for done in results}
         if len(origins) > 1:
             console.notes(["the rows come from several versions of this package or of JAX."])

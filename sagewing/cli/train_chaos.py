@@ -21,8 +21,8 @@ class TrainChaos:
     """Train a learned filter by the paper's schedule on Lorenz episodes.
 
     Writes DIR/seed-N/ (for sw.Policy.load or sw.Network.load) for every seed, DIR/result.json
-    with the losses, and a checkpoint twice a minute: a kill loses no more, and --resume goes on
-    bit for bit.
+    with the losses, and a checkpoint twice a minute, from which --resume continues with
+    bit-identical results.
 
     Example: sagewing train chaos --out out/chaos --seeds 3
     """
@@ -43,7 +43,7 @@ class TrainChaos:
     learning_rate: float = 1e-3
     """of Adam"""
     decay: bool = False
-    """let it fall to a third at 60%, 80% and 90% of the epochs"""
+    """multiply the learning rate by 1/3 at 60%, 80% and 90% of the epochs"""
     clip_norm: float = 0.5
     """largest norm of a gradient"""
     aux_weight: float = 0.1
@@ -51,11 +51,11 @@ class TrainChaos:
     depth: int = 3
     """recurrent layers"""
     features: FeatureName = "whitened"
-    """what the network is fed"""
+    """input representation of the network"""
     protocol: Literal["aligned", "paper"] = "aligned"
-    """how the benchmark is read"""
+    """reading of the paper's benchmark (see docs/protocol.md)"""
     gain_noise: Literal["prior", "posterior"] = "prior"
-    """which r a step's gain uses: the one before it, or its own"""
+    """which r a step's gain uses: the one of the step before, or of this step"""
     bounds: tuple[float, float] = (0.1, 100.0)
     """range of q and r, as factors of their base"""
 

@@ -31,11 +31,11 @@ class TrainFlight:
     """Train a learned filter by the paper's schedule on windows of flights.
 
     Writes DIR/seed-N/ (for sw.Policy.load) for every seed, DIR/result.json with the losses, and
-    a checkpoint twice a minute: a kill loses no more, and --resume goes on bit for bit.
+    a checkpoint twice a minute, from which --resume continues with bit-identical results.
 
-    On your own logs it takes a shorter recipe, keeps the last log aside (or the end of the only
-    one), begins with an EKF that it tunes to the others (DIR-tuned), and says in the end whether
-    the policy is better than that EKF on the flight kept aside.
+    On your own logs it trains for fewer epochs, holds out the last log (or the end of the only
+    one), starts from an EKF that it tunes on the others (DIR-tuned), and reports at the end whether
+    the policy is better than that EKF on the held-out flight.
 
     Example: sagewing train flight --data sim --out out/flight --epochs 330 --longest 100
 
@@ -43,8 +43,8 @@ class TrainFlight:
     """
 
     filter: Literal["ndr", "ndr-shared", "ndr-paper"] = "ndr"
-    """ndr: the paper's network, around noise of its own, which it learns, too; ndr-shared: the same
-    with the universal policy's networks, trained on; ndr-paper: the paper's filter"""
+    """ndr: the paper's network, which also learns the nominal noise; ndr-shared: the same with the
+    universal policy's networks, trained further; ndr-paper: the paper's filter"""
     data: tuple[str, ...] = (SIM,)
     """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     output: ResumableOutput = ResumableOutput(Path("out/train-flight"))
@@ -67,7 +67,7 @@ class TrainFlight:
     noise: Literal["paper", "good"] | None = None
     """the pose: up to 1 m of noise with outliers (paper), or 0.05 m (good; own logs)"""
     attitude_outliers: float = 0.0
-    """share of angles that are off by five times their noise, as positions are"""
+    """share of angles with outliers of five times their noise, as positions have"""
     imu: Literal["paper", "as-flown"] | None = None
     """the IMU: with the paper's faults on top of what was flown, or just that (own logs)"""
     window_loss: WindowLoss | None = None
@@ -75,17 +75,18 @@ class TrainFlight:
     learning_rate: float | None = None
     """of Adam (1e-3; own logs: 2e-3)"""
     gain_noise: Literal["prior", "posterior"] | None = None
-    """which r a step's gain uses: the one before it, or its own; by default as the filter's name"""
+    """r in a step's gain: of the step before, or of this step; by default posterior, ndr-paper
+    prior"""
     gate: float | None = None
-    """standard deviations beyond which a channel is not heard; 3, or none for ndr-paper"""
+    """standard deviations beyond which a channel is left out; 3, or none for ndr-paper"""
     nominal: Path | None = None
-    """where the filter's own noise begins: a folder that `sagewing tune flight` wrote"""
+    """initial nominal noise: a folder that `sagewing tune flight` wrote"""
     learn_nominal: bool = True
-    """learn on that noise, or keep it where it begins and learn to adapt it only"""
+    """learn the nominal noise, too, or keep it and learn only how to adapt it"""
     bounds: tuple[float, float] = FlightTraining.bounds
     """range of q and r, as factors of their base"""
     features: FeatureName = "whitened"
-    """what the network is fed"""
+    """input representation of the network"""
     aux_weight: float | None = None
     """weight of the reconstruction loss (0.1; own logs: 0.0003); ndr-shared has none"""
     depth: int = 3
@@ -95,19 +96,19 @@ class TrainFlight:
         """Run it."""
         own = are_logs(self.data)
         defaults = OWN if own else PAPER
-        given = {f.name: getattr(self, f.name) for f in fields(defaults)}
-        chosen = replace(defaults, **{k: v for k, v in given.items() if v is not None})
+        options = {f.name: getattr(self, f.name) for f in fields(defaults)}
+        chosen = replace(defaults, **{k: v for k, v in options.items() if v is not None})
         console.at_least_one(self, "seeds")
         console.at_least_one(chosen, "epochs", "batch", "shortest", "longest")
         self.output.check()
         if not self._ours and (self.nominal is not None or not self.learn_nominal):
             raise InputError("--nominal and --no-learn-nominal do not go with --filter ndr-paper.")
-        of_papers = ("features", "depth", "aux_weight")
-        asked = any(getattr(self, name) != getattr(type(self), name) for name in of_papers)
-        if self.filter == SHARED and asked:
+        paper_only = ("features", "depth", "aux_weight")
+        given = any(getattr(self, name) != getattr(type(self), name) for name in paper_only)
+        if self.filter == SHARED and given:
             raise InputError(
-                "--features, --depth and --aux-weight are of the paper's network: they do not go "
-                "with --filter ndr-shared, whose networks are the universal policy's."
+                "--features, --depth and --aux-weight are options of the paper's network and do "
+                "not go with --filter ndr-shared, whose networks are the universal policy's."
             )
         data = dataset(self.data)
         setup = self._setup(chosen, data)
@@ -130,27 +131,29 @@ class TrainFlight:
             noise = Noise(setup.nominal_q, setup.nominal_r)
             for seed, policy in zip(seeds, policies, strict=True):
                 learned = {BASELINE: noise, self.filter: policy}
-                _judge(data, setup, chosen.noise, learned, seed_folder(self.output.out, seed))
+                _compare_on_test(
+                    data, setup, chosen.noise, learned, seed_folder(self.output.out, seed)
+                )
 
     @property
     def _ours(self) -> bool:
-        """Whether it is one of our filters, around tuned noise, and not the paper's."""
+        """Whether the filter is ours, with tuned nominal noise; the paper's has fixed noise."""
         return self.filter != "ndr-paper"
 
     def _tuned(self, setup: FlightTraining, data: Dataset) -> dict[str, Any]:
-        """An EKF's noise for these flights, beside the policies; that of a resumed one is there."""
+        """The tuned EKF's noise for these flights; read from its folder if resumed."""
         folder = self.output.out.with_name(f"{self.output.out.name}-tuned")
         if self.output.resume and folder.is_dir():
             return begin_from(Noise.load(folder), str(folder))
-        for taken in (folder, self.output.out / SETTINGS):
-            if taken.exists():
+        for path in (folder, self.output.out / SETTINGS):
+            if path.exists():
                 raise InputError(
-                    f"{taken} is there already: add --resume to go on, or choose another --out."
+                    f"{path} exists already: add --resume to continue, or choose another --out."
                 )
-        found = tune(replace(setup, filter=BASELINE), data, self.seed, "tuning the EKF")
-        training = {"filter": BASELINE, "loss": found.losses[-1]}
-        save_noise(found.noise, folder, training, self.seed)
-        return begin_from(found.noise, str(folder))
+        tuned = tune(replace(setup, filter=BASELINE), data, self.seed, "tuning the EKF")
+        training = {"filter": BASELINE, "loss": tuned.losses[-1]}
+        save_noise(tuned.noise, folder, training, self.seed)
+        return begin_from(tuned.noise, str(folder))
 
     def _setup(self, chosen: FlightDefaults, data: Dataset) -> FlightTraining:
         longest = min(chosen.longest, *(len(f.t) - 1 for f in data.train))
@@ -177,10 +180,10 @@ class TrainFlight:
         )
 
 
-def _judge(
+def _compare_on_test(
     data: Dataset, setup: FlightTraining, noise: str, learned: dict[str, Any], folder: Path
 ) -> None:
-    """Both filters on the flight that was kept aside: a table, a sentence or two, the card."""
+    """Compare both filters on the held-out flight: print a table and a verdict, write the card."""
     with console.progress() as bar, resumable(bar):
         total = len(own_training.SCENARIOS) * len(learned)
         task = bar.add_task("comparing", total=total, note="compiling")

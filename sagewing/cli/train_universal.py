@@ -23,8 +23,8 @@ class TrainUniversal:
     """Train the universal policy on a random family of systems and noises.
 
     Writes DIR/seed-N/ (for sw.Policy.load) for every seed, DIR/result.json with the losses, and a
-    checkpoint twice a minute: a kill loses no more, and --resume goes on bit for bit. Prints for
-    every seed how far it is behind the oracle on episodes of the family that were held out.
+    checkpoint twice a minute, from which --resume continues with bit-identical results.
+    Prints every seed's error over the oracle's, on held-out episodes of the family.
 
     Example: sagewing train universal --out out/universal --seeds 3
     """
@@ -49,13 +49,13 @@ class TrainUniversal:
     noise_weight: float = 0.4
     """weight of the distance of q and r from the true ones, in logarithms"""
     wrong_models: float = 0.35
-    """share of the episodes with something wrong in which the model is wrong, too"""
+    """share of the episodes with wrong noise in which the model is wrong, too"""
     alarm_threshold: float = 10.5
     """CUSUM of the log likelihood ratio, against the nominal noise, above which it adapts"""
     probe_sigmas: float = 2.5
     """standard deviations from the mean at which the curvature of f is probed; 0: not at all"""
     begin: str = ""
-    """policies to go on from, one a seed: names of shipped ones, or folders, by commas"""
+    """policies to start from, one for each seed: shipped names or folders, separated by commas"""
     held_out: int = 1000
     """episodes to score every seed on, after the training"""
 
@@ -91,12 +91,13 @@ class TrainUniversal:
             self.output.json,
         )
         for seed, policy in zip(seeds, policies, strict=True):
-            found = held_out(policy, runs=self.held_out)
+            scores = held_out(policy, runs=self.held_out)
             console.out.print(
-                f"seed {seed}, held out: {found.ratio:.3f} times the oracle's error, "
-                f"{found.right:.3f} where the nominal noise is right; {found.late:.3f} and "
-                f"{found.late_right:.3f} late in a long record; nominal EKF {found.ekf:.3f}, "
-                f"{found.ekf_late:.3f} late; over 10% behind it in {100 * found.lost_to_ekf:.1f}%; "
-                f"with wrong models {found.wrong:.3f} times the nominal EKF's",
+                f"seed {seed}, held out: {scores.ratio:.3f} times the oracle's error, "
+                f"{scores.right:.3f} where the nominal noise is right; {scores.late:.3f} and "
+                f"{scores.late_right:.3f} late in a long record; nominal EKF {scores.ekf:.3f}, "
+                f"{scores.ekf_late:.3f} late; over 10% behind it in "
+                f"{100 * scores.lost_to_ekf:.1f}%; "
+                f"with wrong models {scores.wrong:.3f} times the nominal EKF's",
                 soft_wrap=True,
             )

@@ -33,7 +33,7 @@ class TuneChaos:
     learning_rate: float = 2e-2
     """of Adam, on the logarithms of the variances"""
     protocol: Literal["aligned", "paper"] = "aligned"
-    """how the benchmark is read"""
+    """reading of the paper's benchmark (see docs/protocol.md)"""
 
     def __call__(self) -> None:
         """Run it."""

@@ -31,7 +31,7 @@ class TuneFlight:
     data: tuple[str, ...] = (SIM,)
     """sim, a folder of .npz flights, whose circles are left out, or your own logs, of any format"""
     gate: bool = False
-    """fit the EKF that ignores what is off by more than three standard deviations"""
+    """fit the EKF with a gate of three standard deviations"""
     output: NewOutput = NewOutput(Path("out/tune-flight"))
     seed: int = 0
     """draws the windows"""
@@ -67,15 +67,15 @@ class TuneFlight:
             degradation=degradation(self.noise, self.imu),
             window_loss=self.window_loss,
         )
-        found = tune(setup, data, self.seed, "rounds")
-        plain = settings(setup, flights, [self.seed])
+        tuned = tune(setup, data, self.seed, "rounds")
+        training = settings(setup, flights, [self.seed])
         for trained_only in ("schedule", "curriculum"):
-            del plain[trained_only]
-        plain |= {"steps": self.steps, "search": {"start": START, "strides": STRIDES}}
+            del training[trained_only]
+        training |= {"steps": self.steps, "search": {"start": START, "strides": STRIDES}}
         folder = seed_folder(self.output.out, self.seed)
-        save_noise(found.noise, folder, plain, self.seed, found.losses[-1])
-        row = {"seed": self.seed, "loss": found.losses[-1], "losses": found.losses}
-        result = BenchResult("tune flight", plain, self.seed, [row])
+        save_noise(tuned.noise, folder, training, self.seed, tuned.losses[-1])
+        row = {"seed": self.seed, "loss": tuned.losses[-1], "losses": tuned.losses}
+        result = BenchResult("tune flight", training, self.seed, [row])
         self.output.write(result)
-        show(found.noise)
+        show(tuned.noise)
         console.err.print(f"Written: {folder}, {self.output.out / 'result.json'}")

@@ -8,8 +8,8 @@ from sagewing.errors import InputError
 
 
 def own_weights(given: Sequence[str]) -> dict[str, Any]:
-    """What the folders of `--weights FILTER=DIR` hold, by filter."""
-    kinds = {one.name: one.needs for one in catalogue.entries() if one.needs is not None}
+    """The learned parts in the folders of `--weights FILTER=DIR`, by filter."""
+    kinds = {entry.name: entry.needs for entry in catalogue.entries() if entry.needs is not None}
     learned = {}
     for item in given:
         name, _, folder = item.partition("=")

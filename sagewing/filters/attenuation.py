@@ -1,6 +1,6 @@
-"""Who chooses d_k: attenuation policies that are formulas, and wrappers around any policy.
+"""Choosing d_k: attenuation policies that are formulas, and wrappers for any policy.
 
-A policy sees a step (`StepInfo`) and its own memory, and decides (`Attenuation`).
+A policy takes the step (`StepInfo`) and its own memory, and returns its decision (`Attenuation`).
 """
 
 from typing import Any
@@ -17,14 +17,14 @@ from sagewing.shapes import Measurements, States
 
 
 class Frozen(eqx.Module):
-    """d = 0: the noise stays what the user said. The EKF."""
+    """d = 0: the noise stays the nominal one. The EKF."""
 
     def init(self, q: States, r: Measurements) -> None:
-        """Nothing to remember."""
+        """An empty memory."""
         return None
 
     def __call__(self, memory: None, info: StepInfo) -> tuple[Attenuation, None, None]:
-        """Nothing to decide."""
+        """No change of the noise."""
         return Attenuation(), None, None
 
 
@@ -34,34 +34,34 @@ class Fading(eqx.Module):
     b: jax.Array
 
     def init(self, q: States, r: Measurements) -> jax.Array:
-        """k, the number of measurements so far."""
+        """k, the number of measurements before the first step: 0."""
         return jnp.zeros_like(q[0])
 
     def __call__(self, memory: jax.Array, info: StepInfo) -> tuple[Attenuation, jax.Array, None]:
-        """One more measurement, if one arrived."""
+        """d_k for all channels; k counts the steps with a measurement."""
         k = memory + jnp.any(info.arrived, axis=0)
         d = (1.0 - self.b) / (1.0 - self.b ** (jnp.maximum(k, 1.0) + 1.0))
         return Attenuation(q=d + jnp.zeros_like(info.q), r=d + jnp.zeros_like(info.r)), k, None
 
 
 class Gated(eqx.Module):
-    """Another policy behind a gate: a channel that is off by more than `sigmas` is left out.
+    """A wrapper with a gate: a channel whose innovation exceeds `sigmas` deviations is left out.
 
-    Neither the state nor r takes it in. A channel that stays off for more than `PATIENCE`
-    measurements is taken in until it is back within the gate: the filter may be what is wrong.
+    It corrects neither the state nor r. A channel that stays outside the gate for more than
+    `PATIENCE` measurements is used again, because then the filter may be wrong.
     """
 
     policy: AttenuationPolicy
     sigmas: jax.Array
 
     def init(self, q: States, r: Measurements) -> tuple[Measurements, Any]:
-        """For how many measurements each channel has been off, and the inner policy's memory."""
+        """The count of measurements outside the gate by channel, and the inner policy's memory."""
         return jnp.zeros_like(r), self.policy.init(q, r)
 
     def __call__(
         self, memory: tuple[Measurements, Any], info: StepInfo
     ) -> tuple[Attenuation, Any, Any]:
-        """The noise of such a channel is as good as infinite in this step."""
+        """The inner policy's decision; a gated channel has a practically infinite r in the gain."""
         count, inner = memory
         d, inner, trace = self.policy(inner, info)
         off = info.nu**2 > self.sigmas**2 * diagonal(info.S)
@@ -74,10 +74,10 @@ class Gated(eqx.Module):
 
 
 class PerPredictionStep(eqx.Module):
-    """Another policy, in a filter that predicts `steps` times from one measurement to the next.
+    """A wrapper for a filter that predicts `steps` times between two measurements.
 
-    A correction shows the process noise of all those steps together, so the q of one step is
-    blended with d / steps. r is that of one measurement and is blended with d.
+    The empirical q of a correction comes from all these predictions together, so the q of one
+    prediction is blended with d / steps. r belongs to one measurement and is blended with d.
     """
 
     policy: AttenuationPolicy
@@ -88,13 +88,13 @@ class PerPredictionStep(eqx.Module):
         return self.policy.init(q, r)
 
     def __call__(self, memory: Any, info: StepInfo) -> tuple[Attenuation, Any, Any]:
-        """The inner policy's decision, with a smaller share for q."""
+        """The inner policy's decision, with d / steps for q."""
         d, memory, trace = self.policy(memory, info)
         return d._replace(q=None if d.q is None else d.q / self.steps), memory, trace
 
 
 def innermost(policy: AttenuationPolicy) -> AttenuationPolicy:
-    """The policy inside of its wrappers."""
+    """The policy without its wrappers."""
     while isinstance(policy, (Gated, PerPredictionStep)):
         policy = policy.policy
     return policy

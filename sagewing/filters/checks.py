@@ -1,6 +1,6 @@
-"""What a caller may get wrong, said in a sentence, before anything is compiled.
+"""Checks of a caller's inputs before anything is compiled; a mistake raises an `InputError`.
 
-Values are looked at where they are known; under a transformation of JAX only shapes are.
+Values are checked where they are known; inside a JAX transformation only shapes are.
 """
 
 from typing import Any, NamedTuple
@@ -17,11 +17,11 @@ from sagewing.models import Model
 from sagewing.processes import check_not_forked
 from sagewing.shapes import Numbers, real_dtype
 
-ROUNDING = 1e-5  # below zero that an eigenvalue of a matrix of correlations may be
+ROUNDING = 1e-5  # an eigenvalue of a correlation matrix may be this far below zero
 
 
 def is_filter(filt: Filter) -> None:
-    """Refuse what is no filter, and say what it lacks."""
+    """Refuse an object that is not a filter, and name what it lacks."""
     if not isinstance(filt, Filter):
         parts = ("model", "n_x", "n_z", "q0", "r0", "init", "step")
         lacking = [part for part in parts if not hasattr(filt, part)]
@@ -76,7 +76,7 @@ def noise(
 def measurement_noise(
     R0: Numbers, modes: int
 ) -> tuple[Float[Array, "... n_z"], Float[Array, "n_z n_z"] | None]:
-    """R0 as `noise` gives it; of a model with several modes, one diagonal for each."""
+    """R0 as `noise` returns it; for a model with several modes, one diagonal for each mode."""
     if modes == 1:
         return noise("R0", R0, "n_z", positive=True)
     a = as_real("R0", R0)
@@ -110,7 +110,7 @@ def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
 
 
 def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
-    """Whether the settings of an adaptive filter make sense."""
+    """Refuse invalid settings of an adaptive filter."""
     try:
         low, high = (float(b) for b in bounds)
     except (TypeError, ValueError):
@@ -145,7 +145,7 @@ def gate(sigmas: Numbers) -> Float[Array, ""]:
 
 
 def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
-    """Whether a model's methods return what the sizes of Q0 and R0 promise."""
+    """Refuse a model whose methods do not fit the sizes of Q0 and R0."""
     x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))
     by_Q, by_R = f"Q0 says n_x = {n_x}", f"R0 says n_z = {n_z}"
     given_u = "no u" if u is None else f"u of shape {u.shape}"
@@ -173,7 +173,7 @@ def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
                 f"{method} fails where {because}, with {given_u}: {reason.rstrip('.')}."
             ) from error
         if out is None and name.endswith("jacobian"):
-            continue  # it is taken automatically
+            continue  # JAX differentiates it
         if getattr(out, "shape", None) != shape:
             raise InputError(
                 f"{method} must return an array of shape {shape}, because {because}; "
@@ -226,7 +226,7 @@ def _either(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
 
 
 class Record(NamedTuple):
-    """The inputs of a run as the caller gave them, batch (if any) and time first, checked."""
+    """The checked inputs of a run, batch (if any) and time first."""
 
     z: Float[Array, "*batch T n_z"]
     u: Float[Array, "*batch T n_u"] | Float[Array, "T n_u"] | None
@@ -240,7 +240,7 @@ class Record(NamedTuple):
 
 
 def record(n_z: int, z: Numbers, u: Numbers | None, dt: Numbers, mask: Numbers | None) -> Record:
-    """The inputs of a run, checked."""
+    """Check the inputs of a run."""
     z = as_real("z", z)
     if z.ndim not in (2, 3) or z.shape[-1] != n_z:
         raise InputError(
@@ -273,7 +273,7 @@ def _as_flags(mask: Numbers) -> jax.Array:
 
 
 def state_fits(filt: Filter, state: Any, batch: tuple[int, ...]) -> None:
-    """Whether a state to go on from is one of this filter and of this batch."""
+    """Refuse a state to continue from that is not of this filter and batch."""
     x = jax.ShapeDtypeStruct((filt.n_x, *batch), real_dtype())
     P = jax.ShapeDtypeStruct((filt.n_x, filt.n_x, *batch), real_dtype())
     expected = jax.eval_shape(filt.init, x, P)

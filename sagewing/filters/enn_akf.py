@@ -1,4 +1,4 @@
-"""ENN-AKF: an adaptive filter whose estimate an Elman network corrects from outside."""
+"""ENN-AKF: an adaptive filter with an Elman network that corrects its output."""
 
 from typing import Any, NamedTuple
 
@@ -22,12 +22,12 @@ class CorrectedState(NamedTuple):
 
     @property
     def recovery(self) -> Recovery:
-        """That of the adaptive filter."""
+        """The recovery state of the adaptive filter."""
         return self.inner.recovery
 
 
 class CorrectedFilter(Recovering):
-    """x = x_akf + network(x_akf, its last move, the innovation); the filter never sees that x."""
+    """x = x_akf + network(x_akf, its last change, the innovation); x is not fed back."""
 
     inner: AdaptiveFilter
     network: Any
@@ -58,13 +58,13 @@ class CorrectedFilter(Recovering):
         return self.inner.r0
 
     def init(self, x0: States, P0: Covariances) -> CorrectedState:
-        """The adaptive filter's start and an empty memory."""
+        """The adaptive filter's initial state and an empty memory."""
         return CorrectedState(self.inner.init(x0, P0), self.network.init(x0))
 
     def plain_step(
         self, state: CorrectedState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[CorrectedState, Step, Verdict]:
-        """One step of the adaptive filter, then the correction of what it says."""
+        """One step of the adaptive filter, then the network's correction of its estimate."""
         x_pred = per_sample(self.model.transition, state.inner.x, u, dt)
         nu = innovation(self.model, x_pred, z, u, arrived) / jnp.sqrt(
             broadcast_to_batch(self.r0, z)
@@ -79,12 +79,12 @@ class CorrectedFilter(Recovering):
         return CorrectedState(inner, memory), step, verdict
 
     def recover(self, state: CorrectedState, verdict: Verdict) -> CorrectedState:
-        """The adaptive filter recovers; the network sees no more of that than other moves."""
+        """Recover the adaptive filter; the network's memory does not change."""
         return state._replace(inner=self.inner.recover(state.inner, verdict))
 
 
 def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:
-    """The ENN-AKF: Sage-Husa 0.99, and `network` to compensate what it leaves."""
+    """The ENN-AKF: Sage-Husa 0.99, and `network` to correct its remaining error."""
     network.check("enn-akf")
     filt = CorrectedFilter(SageHusa(model, Q0, R0, b=0.99), network)
     network.check_sizes(filt.n_x, filt.n_z)

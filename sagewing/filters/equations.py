@@ -31,7 +31,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 def predict(
     model: Model, recovery: Recovery, x: States, P: Covariances, u: Inputs, dt: Steps
 ) -> tuple[States, Covariances, Covariances, Flags]:
-    """f(x), F, F P F^T, and where they are valid; elsewhere the estimate stays as it is."""
+    """f(x), F, F P F^T and where they are valid; an invalid prediction keeps the estimate."""
     F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
     x_pred = per_sample(model.transition, x, u, dt)
     F, x_pred = prevent_fusion((F, x_pred))
@@ -44,7 +44,7 @@ def predict(
 def innovation(
     model: Model, x: States, z: Measurements, u: Inputs, arrived: Arrived
 ) -> Measurements:
-    """z - h(x), as the model takes differences; zero for a channel that did not arrive."""
+    """z - h(x), by the model's difference; zero for a channel that did not arrive."""
     z_hat = per_sample(model.observe, x, u)
     nu = per_sample(model.residual, jnp.where(arrived, z, z_hat), z_hat, u)
     return jnp.where(arrived, nu, 0.0)
@@ -62,11 +62,10 @@ def linearize_measurement(
 def correct(
     model: Model, x_pred: States, P_pred: Covariances, dx: States, P: Covariances
 ) -> tuple[States, Covariances, Flags]:
-    """x_pred + dx with its P, and where they are valid; elsewhere the prediction stands.
+    """x_pred + dx with its P and where they are valid; an invalid correction keeps the prediction.
 
-    `normalize` is a function of the state like any other, and P follows it: what a quaternion's
-    length was uncertain by would otherwise stay in P, grow with every Q, and turn into attitude
-    with the next correction.
+    P is propagated through `normalize`, too. Otherwise the uncertainty of a quaternion's length
+    would stay in P, grow with every Q, and leak into the attitude at the next correction.
     """
     x = per_sample(model.normalize, x_pred + dx)
     first, last, _ = model.normalized.indices(len(x))
@@ -102,6 +101,6 @@ def mask_missing_channels(R: InnovationCov, arrived: Arrived) -> InnovationCov:
 
 
 def broadcast_to_batch(a: jax.Array, pattern: jax.Array) -> jax.Array:
-    """`a`, the same for every record of the pattern's batch."""
+    """`a` with the batch axis of `pattern`: the same for every record."""
     batch = pattern.shape[1:]
     return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)

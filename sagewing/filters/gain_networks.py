@@ -1,4 +1,4 @@
-"""L-EKF and KalmanNet: a network changes the Kalman gain, or makes it."""
+"""L-EKF and KalmanNet: a network scales the Kalman gain, or computes it."""
 
 import math
 from abc import abstractmethod
@@ -42,7 +42,7 @@ from sagewing.shapes import (
     Steps,
 )
 
-# KalmanNet's states stay within this (paper, section "Benchmarked Baselines"), as do all networks'
+# The bound of KalmanNet's states (paper, section "Benchmarked Baselines") and of all networks'
 # inputs.
 CLIP = 50.0
 
@@ -59,9 +59,9 @@ class GainState(NamedTuple):
 
 
 class GainFilter(NominalNoise):
-    """An EKF whose gain a network chooses; how, a subclass says.
+    """An EKF with a gain from a network, computed by the subclass.
 
-    Its P is that of an EKF with this gain, were Q and R true (Joseph's form).
+    P is the covariance with this gain under the given Q and R (Joseph form).
     """
 
     network: Any
@@ -74,7 +74,7 @@ class GainFilter(NominalNoise):
         """The gain and the network's memory; K is the EKF's gain."""
 
     def init(self, x0: States, P0: Covariances) -> GainState:
-        """The start, with nothing moved yet and an empty memory."""
+        """The initial state, without a previous change and with an empty memory."""
         recovery = begin(x0, P0, broadcast_to_batch(self.r0, x0))
         return GainState(x0, P0, x0, x0, self.network.init(x0), recovery)
 
@@ -107,7 +107,7 @@ class GainFilter(NominalNoise):
 
 
 class LearnedGainEKF(GainFilter):
-    """L-EKF: each entry of the EKF's gain times 1 + what the network says."""
+    """L-EKF: each entry of the EKF's gain times 1 + the network's output."""
 
     def choose(
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
@@ -119,14 +119,14 @@ class LearnedGainEKF(GainFilter):
 
 
 class KalmanNetFilter(GainFilter):
-    """KalmanNet: the gain is what the network says."""
+    """KalmanNet: the gain is the network's output."""
 
     largest_state: ClassVar[float] = CLIP
 
     def choose(
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
-        """From the innovation, the last move of the state and its last correction."""
+        """From the innovation, the last change of the state and its last correction."""
         seen = [nu, state.x - state.x_before, state.x - state.x_pred]
         made, memory = self.network(state.memory, jnp.concatenate(seen))
         return made.reshape(K.shape), memory
@@ -147,7 +147,7 @@ def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> LearnedGainEKF
 
 
 def KalmanNet(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> KalmanNetFilter:
-    """KalmanNet, architecture 1: `network` makes the gain; Q0 and R0 serve only to say P."""
+    """KalmanNet, architecture 1: `network` computes the gain; Q0 and R0 are used for P only."""
     network.check("kalmannet")
     filt = KalmanNetFilter(model, *checks.covariances(Q0, R0), network)
     network.check_sizes(filt.n_x, filt.n_z)

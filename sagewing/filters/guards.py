@@ -1,6 +1,6 @@
-"""What keeps a number that is none from spreading, and XLA from repeating work.
+"""Guards that stop NaN from spreading, and XLA from repeating work.
 
-The same functions serve one record and a batch in the last axis.
+The functions take one record or a batch in the last axis.
 """
 
 from functools import reduce
@@ -23,9 +23,9 @@ NAN_PROBE = "sagewing.nan_probe"
 def prevent_fusion(values: T) -> T:
     """The same values, computed once.
 
-    XLA fuses cheap arithmetic into everything that uses it, and so repeats it; it does not fuse
-    across a branch. This one is on whether a number is a number, which no compiler can know, and
-    both of its sides give the values back.
+    XLA fuses cheap arithmetic into every use of it, and so repeats it; it does not fuse across a
+    branch. This branch depends on a NaN check, which the compiler cannot evaluate, and both of
+    its sides return the values.
     """
     return _hold(values)
 
@@ -43,7 +43,7 @@ prevent_fusion.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hol
 
 @jax.custom_vjp
 def finite_derivative(values: T) -> T:
-    """The same values; a derivative by them that overflowed counts as zero."""
+    """The same values; a derivative with respect to them that overflowed becomes zero."""
     return values
 
 
@@ -64,10 +64,10 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
 
 
 def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> Flags:
-    """For every record, whether x is finite, and no variance negative or about to overflow.
+    """For every record, whether x is finite and no variance is negative or close to overflow.
 
-    A covariance of variances near the largest number may overflow, though they do not. A sum of
-    all numbers is finite only where each of them is.
+    With variances near the largest number a covariance may overflow though they do not. The sum
+    of all numbers is finite only if each of them is.
     """
     most = 1e-6 * float(jnp.finfo(variances.dtype).max)
     total, spread = reduce(jnp.add, list(x)), reduce(jnp.add, list(variances))
@@ -85,9 +85,9 @@ def some(flags: Bool[Array, "n *batch"]) -> Flags:
 
 
 def keep_where(ok: Flags, values: T, otherwise: T) -> T:
-    """`values` for the records that are well, `otherwise` for the rest.
+    """`values` for the valid records, `otherwise` for the rest.
 
-    A branch, because nearly always all of them are; it prevents fusion, too.
+    A branch, because nearly always all records are valid; it also prevents fusion.
     """
 
     def choose(v, o):

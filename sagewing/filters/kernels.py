@@ -1,9 +1,9 @@
 """The linear algebra of small matrices, batch in the last axis.
 
-Plain names for the few products a Kalman filter needs. A product is an explicit sum over the
-inner index, which XLA turns into one loop over the batch; a reduction over a leading axis, or
-LAPACK called per record, is several times slower. Derivatives are written by hand, because the
-automatic ones scatter, pad and reduce where a product would do.
+The few products that a Kalman filter needs. A product is an explicit sum over the inner index,
+which XLA compiles to one loop over the batch; a reduction over a leading axis, or LAPACK called
+per record, is several times slower. Derivatives are written by hand, because the automatic ones
+scatter, pad and reduce instead of multiplying.
 """
 
 from functools import partial
@@ -18,12 +18,12 @@ from sagewing.shapes import Arrived, Covariances, Gains, InnovationCov, Jacobian
 
 Matrix = Float[Array, "..."]
 
-# Beyond this size unrolled sums compile slowly and gain nothing: library routines take over.
+# Beyond this size unrolled sums compile slowly without a gain: library routines are used.
 UNROLLED_SIZE = 24
-# A measurement that is off by more standard deviations than this says nothing about the state. In
-# the paper's benchmarks no filter that keeps its track sees one that is off by more than 63.
+# An innovation beyond this number of standard deviations is implausible. In the paper's benchmarks
+# no filter that keeps track has one beyond 63.
 IMPLAUSIBLE = 70.0
-# What the variance of a channel is multiplied with to leave it out.
+# The factor on a channel's variance that leaves it out.
 SHUT = 1e8
 
 
@@ -126,8 +126,9 @@ def inverse_lower(L: Matrix) -> Matrix:
 def propagate(F: Matrix, P: Matrix, constants: int = 0) -> Matrix:
     """F P F^T for a symmetric P, symmetric to the last bit; the last rows of F are the identity's.
 
-    With F = [F_m; 0 I], the block of the states that move is F_m P F_m^T, the one beside it
-    F_m P without the columns of those states, and the one of the constants stays.
+    With F = [F_m; 0 I], the block of the moving states is F_m P F_m^T, the block of moving by
+    constant states is F_m P without the columns of the moving states, and the block of the
+    constant states does not change.
     """
     return _propagate(F, P, constants)
 
@@ -181,7 +182,7 @@ def project(N: Matrix, P: Matrix, first: int) -> Matrix:
 
 
 class Gain(NamedTuple):
-    """What one Cholesky factorisation of S gives; a channel that is not `kept` was left out."""
+    """The results of one Cholesky factorisation of S; a channel that is not `kept` is left out."""
 
     HPH: InnovationCov
     S: InnovationCov
@@ -194,10 +195,10 @@ class Gain(NamedTuple):
 def _innovation_covariance(
     HPH: InnovationCov, R: InnovationCov, nu: Measurements | None
 ) -> tuple[InnovationCov, Arrived]:
-    """S = H P H^T + R, with more on the diagonal where needed, and the plausible channels."""
+    """S = H P H^T + R, with a larger diagonal where needed, and the plausible channels."""
     S, n_z = HPH + R, len(R)
     variances = diagonal(S)
-    # R must stand out of the rounding of S, or S is singular where sensors repeat. No eigenvalue
+    # R must exceed the rounding of S, or S is singular for redundant sensors. No eigenvalue
     # of R is below R_ii - sum |R_ij| (Gershgorin).
     rounding = (8.0 + 4.0 * n_z) * jnp.finfo(S.dtype).eps * variances
     smallest = 2.0 * diagonal(R) - sum(jnp.abs(R[:, j]) for j in range(n_z))
@@ -225,11 +226,11 @@ def _gain(
     W = matmul(L_inv, HP)
     K = transpose(matmul(transpose(L_inv), W))
     removed = matmul(transpose(W), W)
-    # Rounding in S and in H P reaches P through the gain; giving it back keeps P positive.
+    # Rounding in S and in H P enters P through the gain; adding it back keeps P positive.
     spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
     slack = 2.0 * n_x * eps * matvec(jnp.abs(K), spread) ** 2
     P_post = P - removed + diagonal_matrix(slack)
-    # Whatever goes wrong above shows in one of these two diagonals.
+    # Any failure above makes an entry of these two diagonals invalid.
     ok = all_finite(diagonal(P_post), diagonal(HPH))
     zero, unit = jnp.zeros_like(HPH), diagonal_matrix(jnp.ones_like(R[0]))
     HPH, S, L, K, P_post, H, HP, L_inv = keep_where(
@@ -245,8 +246,8 @@ def gain(P: Covariances, H: Jacobians, R: InnovationCov, nu: Measurements | None
     """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T, for a symmetric P.
 
     With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction. For a
-    channel whose innovation `nu` is not plausible under S, R is as good as infinite. Where the
-    arithmetic overflows no channel counts: K and H P H^T are zero, L is the identity and P stays.
+    channel whose innovation `nu` is implausible under S, R is practically infinite. Where the
+    arithmetic overflows no channel is used: K and H P H^T are zero, L is the identity, P stays.
     """
     return _gain(P, H, R, nu)[0]
 

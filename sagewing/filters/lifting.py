@@ -1,4 +1,4 @@
-"""A user's functions, written for one record, on a batch in the last axis."""
+"""Apply a user's functions, written for one record, to a batch in the last axis."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# The names under which a program keeps what a user's model computes, and the directions that its
-# derivatives are taken in: the C code generator holds a model's own functions to every NaN.
+# The names in a traced program of the user's model and of the directions of its derivatives: the C
+# code generator propagates every NaN of a model's own functions.
 MODEL = "sagewing.model"
 DIRECTIONS = "sagewing.directions"
 
@@ -32,7 +32,7 @@ def _per_sample(fn: Callable[..., Any], *args: Any) -> Any:
 def jacobian(
     closed_form: Callable[..., Any], fn: Callable[..., Any], x: Float[Array, "n *batch"], *args: Any
 ) -> Float[Array, "m n *batch"]:
-    """The derivative of `fn` by `x`: the closed form or, where that gives None, automatic."""
+    """The derivative of `fn` by `x`: the closed form or, if that returns None, by JAX."""
     given = _per_sample(closed_form, x, *args)
     if given is not None:
         return given
@@ -44,5 +44,5 @@ def jacobian(
     with jax.named_scope(MODEL):
         with jax.named_scope(DIRECTIONS):
             directions = jnp.eye(x.shape[0], dtype=x.dtype)
-        # They are the outer vmap, so that the batch stays the last axis all the way.
+        # The directions are the outer vmap, so that the batch stays the last axis.
         return jax.vmap(push, out_axes=1)(directions)

@@ -1,4 +1,4 @@
-"""The loop over the steps of a record: `run`, training and the studies are made of it."""
+"""The loop over the steps of a record, used by `run`, training and the studies."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +16,7 @@ from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.step import Estimate, Step
 from sagewing.shapes import Numbers, real_dtype
 
-# What is kept of a step: a function of the step and of what was given along with its measurement.
+# Selects what is saved of a step, from the step and the extra input of its measurement.
 Save = Callable[[Step, Any], Any]
 
 
@@ -26,7 +26,7 @@ def estimate_of(step: Step, extra: Any) -> Estimate:
 
 
 def fill_nominal_noise(filt: Filter, estimates: Estimate, leading: tuple[int, ...]) -> Estimate:
-    """The base noise, and no attenuation, where the filter has none in its estimates."""
+    """Fill in the base noise and zero attenuation for a filter that returns none."""
     nominal = {"q": filt.q0, "r": filt.r0, "d": jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype)}
     missing = {
         name: jnp.broadcast_to(nominal[name], (*leading, nominal[name].size))
@@ -49,10 +49,10 @@ def scan(
     predict_between: bool = False,
     unroll: bool = False,
 ) -> tuple[Any, Any]:
-    """The loop over the steps of a record, time first and batch last, and what `save` kept of them.
+    """Run all steps of a record, time first and batch last; the final state, and the saved values.
 
-    With `predict_between` a step of one record in which nothing arrives is a prediction that does
-    not involve an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
+    With `predict_between` a step of one record in which nothing arrives only predicts, without
+    calling an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
     """
 
     def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any) -> Any:
@@ -86,9 +86,9 @@ def in_chunks(
     *,
     steps: int,
 ) -> Iterator[tuple[slice, Any, Any]]:
-    """A long record, so many `steps` at a time: the rows, what was kept of them, and the state.
+    """Run a long record in chunks of `steps`: yields the rows, the saved values and the state.
 
-    Only one chunk is in memory. Between measurements it predicts (`scan`).
+    Only one chunk is in memory. Steps without a measurement only predict (see `scan`).
     """
     real = real_dtype()
     z, u, dt = (np.asarray(a, real) for a in (z, u, dt))

@@ -11,14 +11,14 @@ from sagewing.filters.rules import AttenuationRule
 from sagewing.models import Model
 from sagewing.shapes import Numbers
 
-# Adapted variances never fall below this, whatever their base.
+# The lower limit of adapted variances, for any base.
 FLOOR = 1e-10
 
 
 def EKF(model: Model, Q0: Numbers, R0: Numbers, gate: float | None = None) -> AdaptiveFilter:
     """The extended Kalman filter: constant Q0 and R0, each a diagonal or a full matrix.
 
-    With a `gate` it does without a channel that is off by more than that many standard deviations.
+    With a `gate` a channel whose innovation exceeds that many standard deviations is left out.
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
     """
@@ -53,9 +53,9 @@ def NDRSageHusa(
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
-    `bounds`, `gain_noise` and `gate` default to those that the policy was trained with; so do Q0
-    and R0, given as None, where the policy has learned its own. In which modes of a model the noise
-    is adapted is the policy's to say.
+    `bounds`, `gain_noise` and `gate` default to those of the policy's training. Q0 and R0 may be
+    None if the policy has learned its own nominal noise. The policy also sets the modes of a model
+    in which the noise is adapted.
     """
     if not isinstance(policy, TrainedPolicy):
         raise InputError(

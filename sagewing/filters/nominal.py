@@ -1,4 +1,4 @@
-"""What filters with a nominal Q and R have in common."""
+"""The common part of filters with a nominal Q and R."""
 
 import jax.numpy as jnp
 

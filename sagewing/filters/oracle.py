@@ -1,4 +1,4 @@
-"""The EKF that is told the true noise at every step: how good a filter could be."""
+"""The EKF with the true noise of every step: a reference for the error of other filters."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, States, 
 
 
 class OracleState(NamedTuple):
-    """The estimate and the number of steps made."""
+    """The estimate and the number of steps so far."""
 
     x: States
     P: Covariances
@@ -32,7 +32,7 @@ class OracleState(NamedTuple):
 class OracleEKF(Recovering):
     """An EKF with variances `q[k]` and `r[k]` at step k, time first and batch last.
 
-    After the last of them it stays: one row of each is constant noise.
+    Later steps use the last row: one row of each means constant noise.
     """
 
     model: Model
@@ -60,7 +60,7 @@ class OracleEKF(Recovering):
         return jnp.mean(self.r, axis=(0, *range(2, self.r.ndim)))
 
     def init(self, x0: States, P0: Covariances) -> OracleState:
-        """The start."""
+        """The initial state."""
         return OracleState(x0, P0, jnp.asarray(0), begin(x0, P0, self.r[0]))
 
     def plain_step(
@@ -85,5 +85,5 @@ class OracleEKF(Recovering):
         return OracleState(x, P, state.k + 1, recovery), step, verdict
 
     def restarted(self, state: OracleState, x: States, P: Covariances) -> OracleState:
-        """It goes on counting steps."""
+        """The state after a restart at x and P; the count of steps continues."""
         return state._replace(x=x, P=P)

@@ -1,4 +1,4 @@
-"""A filter in two parts: its arrays, and the rest, which says what program they need."""
+"""A filter in two parts: its arrays, and the rest, which determines its compiled program."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,15 +10,15 @@ from sagewing.filters.protocols import Filter
 
 
 class Rest(NamedTuple):
-    """What a filter is besides its arrays, as a key of a table: a module with a list is none."""
+    """A filter without its arrays, as a hashable key; a list in a filter prevents hashing."""
 
     leaves: tuple[Any, ...]
-    where: tuple[int, ...]  # the arrays stand among all leaves
+    where: tuple[int, ...]  # which leaves are arrays
     structure: Any
 
 
 def separated(filt: Filter) -> tuple[tuple[Any, ...], Rest]:
-    """The arrays of a filter, and the rest of it."""
+    """Separate a filter into its arrays and the rest."""
     leaves, structure = jax.tree.flatten(filt)
     where = tuple(i for i, leaf in enumerate(leaves) if eqx.is_array(leaf))
     others = tuple(leaf for leaf in leaves if not eqx.is_array(leaf))
@@ -26,7 +26,7 @@ def separated(filt: Filter) -> tuple[tuple[Any, ...], Rest]:
 
 
 def together(arrays: Sequence[Any], rest: Rest) -> Any:
-    """The filter again."""
+    """Combine the two parts to the filter."""
     given, others = dict(zip(rest.where, arrays, strict=True)), iter(rest.leaves)
     total = len(rest.where) + len(rest.leaves)
     leaves = [given[i] if i in given else next(others) for i in range(total)]

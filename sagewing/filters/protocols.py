@@ -1,7 +1,7 @@
 """The contracts of this folder: what a filter, a rule and an attenuation policy must have.
 
-Nothing needs to inherit from these. They are checked by the type checker, and once at run time
-where a filter or policy of a user's own comes in.
+No class needs to inherit from them. The type checker checks them, and a user's own filter or policy
+is checked once at run time.
 """
 
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -63,14 +63,14 @@ class Filter(Protocol):
 
 @runtime_checkable
 class Rule(Protocol):
-    """How an adaptive filter's noise follows what it sees: asked twice in every step."""
+    """How an adaptive filter's noise is estimated; called twice in every step."""
 
     def init(self, q: States, r: Measurements) -> Any:
         """The memory before the first step, for noise of these shapes."""
         ...
 
     def before_gain(self, memory: Any, info: StepInfo) -> tuple[StepNoise, Any]:
-        """The noise of this step, and what `after_correction` needs of the decision."""
+        """The noise of this step, and the part of the decision that `after_correction` needs."""
         ...
 
     def after_correction(
@@ -82,33 +82,33 @@ class Rule(Protocol):
 
 @runtime_checkable
 class AttenuationPolicy(Protocol):
-    """Who chooses d_k, by a formula or a network; `AttenuationRule` makes a rule of it."""
+    """Chooses d_k, by a formula or a network; `AttenuationRule` makes a rule of it."""
 
     def init(self, q: States, r: Measurements) -> Any:
         """The memory before the first step, for noise of these shapes."""
         ...
 
     def __call__(self, memory: Any, info: StepInfo) -> tuple[Attenuation, Any, Any]:
-        """The decision, the memory after it, and what training sees of the step."""
+        """The decision, the memory after it, and the trace of the step for training."""
         ...
 
 
 @runtime_checkable
 class TrainedPolicy(AttenuationPolicy, Protocol):
-    """A policy with the settings of the filter that it was trained in, which are its defaults.
+    """A policy with the settings of the filter that it was trained in, as the filter's defaults.
 
-    `nominal` is noise of its own, with variances `q` and `r`; `adapts_in` are the modes of the
-    model in which the noise is adapted. None: no such setting.
+    `nominal` is the policy's own nominal noise, with variances `q` and `r`; `adapts_in` are the
+    modes of the model in which the noise is adapted. None means no such setting.
     """
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Factors of the base noise that the adapted noise stays within."""
+        """Limits of the adapted noise, as factors of the base noise."""
         ...
 
     @property
     def gain_noise(self) -> str:
-        """A `GainNoise`: whether a step's gain uses the r of before the step or its own."""
+        """A `GainNoise`: whether a step's gain uses the r of the step before or of this step."""
         ...
 
     @property

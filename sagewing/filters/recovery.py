@@ -1,15 +1,14 @@
-"""How a filter that was led astray finds its way back.
+"""Recovery after wrong measurements, failed arithmetic and long gaps.
 
-A step refuses what cannot be true: a measurement that is not plausible under S, a prediction that
-is not finite, a dt that is far beyond all before it. What it refused is its `Verdict`. Between two
-steps `recover` acts on that. A channel that stays implausible widens P until it is plausible again,
-because then the filter is what is wrong. A filter whose arithmetic keeps failing starts anew from
-the last state that was known to be good. And a gap without measurements in which P has grown beyond
-all measure is followed by some measurements from which no noise is learned: what they correct is
-the doing of the gap.
+A step refuses a measurement that is implausible under S, a prediction that is not finite, and a dt
+much longer than all before it; its `Verdict` says which. Between two steps `recover` acts on the
+verdict. If a channel stays implausible, P is widened until the channel is plausible again, because
+then the filter is probably wrong. If the arithmetic keeps failing, the filter restarts from the
+last state known to be good. After a gap without measurements in which P has grown very large, the
+first measurements do not adapt the noise, because their corrections come from the gap.
 
-While all is well a step costs one count and one comparison more; `recover` is called after a step
-that was not, and every `PERIOD` steps to note the state.
+A normal step costs one more count and comparison. `recover` is called after a step that refused
+something or failed, and every `PERIOD` steps to save the state.
 """
 
 from abc import abstractmethod
@@ -23,27 +22,27 @@ from sagewing.filters.guards import every, some
 from sagewing.filters.kernels import diagonal_matrix
 from sagewing.shapes import Arrived, Covariances, Flags, Inputs, Measurements, States, Steps, Values
 
-# So many failures in a row, or refused measurements of a channel, are borne.
+# The tolerated number of failed steps in a row, and of refused measurements of a channel in a row.
 PATIENCE = 5.0
-# After these P is widened at every refusal, so that its deviations double, this often at most.
+# After these, every refusal doubles the standard deviations of P, at most this often.
 WIDENINGS = 64.0
-# A dt that is this many times the longest one before it is an error of the clock.
+# A dt of more than this many times the longest one before is an error of the clock.
 LONGEST_RATIO = 1e4
-# The state is noted every so many steps, and known to be good when as many good ones followed.
+# The state is saved at this interval of steps; it is known to be good after as many good steps.
 PERIOD = 32.0
-# The deviations after a restart, in those of the state that it goes back to.
+# The factor on the standard deviations of the saved state at a restart.
 RESTART_SIGMAS = 10.0
-# A variance that is so many times the one of the last good state says that the state is unknown;
-# after that the noise is what it was at the start for so many measurements.
+# A state counts as unknown if its variance is this many times that of the last good state. After
+# that the noise is the initial one for this number of measurements.
 UNKNOWN_RATIO = 1e8
 SETTLING = 100.0
 
 
 class Verdict(NamedTuple):
-    """What came of a step.
+    """The outcome of a step.
 
-    `arrived` are the channels that were measured, `kept` those whose measurement was plausible.
-    `finite` is False where the prediction or the correction failed.
+    `arrived` are the measured channels, `kept` those with a plausible measurement. `finite` is
+    False if the prediction or the correction failed.
     """
 
     arrived: Arrived
@@ -52,19 +51,19 @@ class Verdict(NamedTuple):
 
     @property
     def ok(self) -> Flags:
-        """Whether nothing failed and nothing was refused."""
+        """True if nothing failed and nothing was refused."""
         return self.finite & every(self.kept | ~self.arrived)
 
 
 class Recovery(NamedTuple):
-    """What a filter remembers of its troubles.
+    """A filter's memory for its recovery.
 
-    `steps` counts those since the state was noted, `longest_dt` the longest dt so far (0:
-    none yet), `restarts` the number of restarts. `alert` is 1 from a refusal or failure until all
-    channels and the arithmetic are well again; `refused` counts for each channel the implausible
-    measurements in a row, `failed` the failed steps in a row, `settling` the measurements to come
-    from which no noise is learned. `safe_x` is the last state that is known to be good, `next_x`
-    one that will be if the steps since stay `clean`; both have their variances.
+    `steps` counts the steps since the state was saved, `longest_dt` the longest dt so far (0:
+    none yet), `restarts` the number of restarts. `alert` is 1 from a refusal or failure until no
+    channel is refused and no step fails; `refused` counts the implausible measurements in a row by
+    channel, `failed` the failed steps in a row, `settling` the next measurements that do not adapt
+    the noise. `safe_x` is the last state known to be good, `next_x` the next one, if the steps
+    since are `clean`; both have their variances.
     """
 
     steps: Values
@@ -81,18 +80,18 @@ class Recovery(NamedTuple):
     next_variances: States
 
     def after_step(self, dt: Steps) -> "Recovery":
-        """What changes with every step."""
+        """The recovery memory after a step."""
         longer = clock_ok(self, dt) & (dt > self.longest_dt)
         longest = jnp.where(longer, dt, self.longest_dt)
         return self._replace(steps=self.steps + 1.0, longest_dt=longest)
 
     def due(self, ok: Flags) -> Flags:
-        """Whether there is anything to do for `recover` after a step."""
+        """Whether `recover` must be called after a step."""
         return ~ok | (self.alert > 0.0) | (self.steps >= PERIOD)
 
 
 def begin(x0: States, P0: Covariances, r: Measurements) -> Recovery:
-    """Before the first step; the start is what one can go back to."""
+    """The memory before the first step, with the initial state as the last good one."""
     zero = jnp.zeros_like(x0[0])
     variances = _variances(P0)
     return Recovery(
@@ -112,27 +111,27 @@ def begin(x0: States, P0: Covariances, r: Measurements) -> Recovery:
 
 
 def clock_ok(recovery: Recovery, dt: Steps) -> Flags:
-    """Whether a dt is no error of the clock."""
+    """Whether a dt is plausible, i.e. no error of the clock."""
     return (dt <= LONGEST_RATIO * recovery.longest_dt) | (recovery.longest_dt == 0.0)
 
 
 def largest(dtype: Any) -> float:
-    """The product of two numbers beyond this overflows."""
+    """The largest number whose square does not overflow."""
     return float(jnp.finfo(dtype).max) ** 0.5
 
 
 class Recovering(eqx.Module):
-    """A filter that recovers: its step is a `plain_step`, and `recover` where that is due."""
+    """A filter with recovery: a step is a `plain_step`, and `recover` if it is due."""
 
     @abstractmethod
     def init(self, x0: States, P0: Covariances) -> Any:
-        """The filter before its first measurement; its `recovery` is what `begin` gives."""
+        """The state before the first measurement; its `recovery` is that of `begin`."""
 
     @abstractmethod
     def plain_step(
         self, state: Any, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[Any, Any, Verdict]:
-        """One step, and what came of it; the new state's `recovery` is that of `after_step`."""
+        """One step and its verdict; the new state's `recovery` is that of `after_step`."""
 
     def step(
         self, state: Any, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
@@ -150,13 +149,13 @@ class Recovering(eqx.Module):
             old = given[0]
             return _where(due, constant.recover(old, verdict), old), jnp.zeros((), bool)
 
-        # A loop of one turn or none: unlike a branch, it copies no state that stays as it is
+        # A loop of at most one iteration: unlike a branch, it does not copy an unchanged state
         given = given, jnp.any(due)
         new, _ = jax.lax.while_loop(lambda given: given[1], recover, given)
         return _followed(state, new, new.recovery.restarts == state.recovery.restarts)
 
     def recover(self, state: Any, verdict: Verdict) -> Any:
-        """Count, note a good state, widen and bound P, forget the noise, or start anew."""
+        """Count, save a good state, widen and bound P, reset the noise, or restart."""
         x, P = state.x, state.P
         variances = _variances(P)
         counts = _counted(state.recovery, verdict, variances)
@@ -182,17 +181,17 @@ class Recovering(eqx.Module):
         return _where(restart, anew, state)
 
     def restarted(self, state: Any, x: States, P: Covariances) -> Any:
-        """The state of a filter that starts anew at x and P."""
+        """The state of a filter that restarts at x and P."""
         return self.init(x, P)
 
 
 def _variances(P: Covariances) -> States:
-    """The diagonal of P, in one operation: this compiles fast, and is fast outside of `jit`."""
+    """The diagonal of P in one operation: fast to compile, and fast outside of `jit`."""
     return jnp.moveaxis(jnp.diagonal(P), -1, 0)
 
 
 def _where(flag: Flags, new: Any, old: Any) -> Any:
-    """`new` for the flagged records, `old` for the others; what is the same for both stays."""
+    """`new` for the flagged records, `old` for the others; an unchanged leaf is not selected."""
     return jax.tree.map(lambda a, b: b if a is b else jnp.where(flag, a, b), new, old)
 
 
@@ -211,9 +210,9 @@ def _counted(recovery: Recovery, verdict: Verdict, variances: States) -> Recover
 
 
 def _noted(recovery: Recovery, verdict: Verdict, x: States, variances: States) -> Recovery:
-    """At the end of a period the state noted before is safe, if all went well since.
+    """Save the state at the end of a period; the one saved before is safe if all steps were good.
 
-    A state that nothing was measured of is not noted.
+    A state without measurements since is not saved.
     """
     clean = jnp.where(verdict.ok, recovery.clean, 0.0)
     over = (recovery.steps >= PERIOD) & some(verdict.arrived)
@@ -235,7 +234,7 @@ def _without_derivatives(tree: Any) -> Any:
 
 @jax.custom_vjp
 def _followed(state: Any, recovered: Any, went_on: Flags) -> Any:
-    """The recovered state; derivatives pass by `recover`, and end where a filter started anew."""
+    """The recovered state; derivatives bypass `recover`, and are zero across a restart."""
     return recovered
 
 

@@ -1,6 +1,6 @@
 """The recursion of the EKF, the Sage-Husa filter and the NDR-SHKF: Algorithm 1 of the paper.
 
-Who chooses d_k tells the three apart: see `attenuation.py`.
+The three differ in how d_k is chosen: see `attenuation.py`.
 """
 
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ from sagewing.shapes import (
 class FilterState(NamedTuple):
     """Everything the filter remembers from one step to the next.
 
-    `mode` is the kind of measurement that `r` is of, where a model has several.
+    `mode` is the mode of the measurement that `r` belongs to, if the model has several.
     """
 
     x: States
@@ -57,9 +57,9 @@ class FilterState(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """The present mode, where it is not the one before, and where the noise is adapted in it.
+    """The present mode, whether it differs from the one before, and whether it adapts the noise.
 
-    The first two are None in a model with one mode, the last where it is adapted everywhere.
+    The first two are None for a model with one mode, the last if every mode adapts the noise.
     """
 
     now: Values | None = None
@@ -68,13 +68,13 @@ class Mode(NamedTuple):
 
 
 class AdaptiveFilter(Recovering):
-    """An EKF whose noise covariances are re-estimated as a rule decides.
+    """An EKF whose noise covariances are re-estimated by a rule.
 
     `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonals (None: zero).
 
-    A model with several modes has a row of `r0` for each, and r restarts at it on a switch. With
-    `adapts_in` the noise is adapted in these modes only; in others it is the base noise, and q is
-    what it was once one of these comes back.
+    A model with several modes has a row of `r0` for each, and r is reset to it when the mode
+    changes. With `adapts_in` the noise is adapted in these modes only; the others use the base
+    noise, and keep the adapted q until one of these modes returns.
     """
 
     model: Model
@@ -151,10 +151,10 @@ class AdaptiveFilter(Recovering):
         return state, Step(*estimate, adapted.d, *inside), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
-        """A step between two measurements: x and P go on, and the rule is not asked.
+        """A step between two measurements: predict x and P without calling the rule.
 
-        x and P are those of a `step` in which nothing arrives. The rule's memory stays, so that it
-        counts measurements, however many predictions lie between them.
+        x and P are those of a `step` in which nothing arrives. The rule's memory does not change,
+        so that it counts measurements and not predictions.
         """
         x_pred, F, P, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P_pred = P + self._Q(state.q)
@@ -171,7 +171,7 @@ class AdaptiveFilter(Recovering):
     def _noise_of_mode(
         self, state: FilterState, q: States, r: Measurements, u: Inputs
     ) -> tuple[States, Measurements, States, Measurements, Mode]:
-        """q and r in the present mode, and their bases; a switch sets r back to its base."""
+        """q and r in the present mode, and their bases; a change of mode resets r to its base."""
         q0 = broadcast_to_batch(self.q0, q)
         if state.mode is None:
             return q, r, q0, broadcast_to_batch(self.r0, r), Mode()

@@ -1,7 +1,7 @@
-"""Rules: what noise a step uses, and what noise it remembers.
+"""Rules: the noise that a step uses, and the noise that is remembered after it.
 
 `AttenuationRule` is the paper's. A rule of your own has the same three methods (`protocols.Rule`)
-and may use the helpers here.
+and may use the helper functions here.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from sagewing.shapes import Attenuations, Covariances, Flags, Measurements, Stat
 
 
 class Pending(NamedTuple):
-    """A decision between the two moments of a rule, with the r that will be remembered."""
+    """A decision between the two calls of a rule, with the r to remember."""
 
     d: Attenuation
     r: Measurements
@@ -33,11 +33,11 @@ class Pending(NamedTuple):
 
 
 class AttenuationRule(eqx.Module):
-    """Algorithm 1: empirical noise is blended into the remembered noise, by shares d_k.
+    """Algorithm 1: empirical noise is blended into the remembered noise, with shares d_k.
 
     `policy` chooses d_k. Adapted variances stay within `bounds` times their base and above `floor`.
-    With `gain_noise` "posterior" a step's gain uses the r that the same step has just estimated
-    (the text of the paper's Sage-Husa section), with "prior" the one before it (Algorithm 1).
+    With `gain_noise` "posterior" a step's gain uses the r estimated in this step (the text of the
+    paper's Sage-Husa section), with "prior" the r of the step before (Algorithm 1).
 
     Example, a policy of your own in a filter, with bounds, floor and gain noise:
     `sw.AdaptiveFilter(model, q0, r0, None, None, sw.AttenuationRule(mine, (0.5, 100.0), 1e-10,
@@ -54,12 +54,12 @@ class AttenuationRule(eqx.Module):
         return self.policy.init(q, r)
 
     def before_gain(self, memory: Any, info: StepInfo) -> tuple[StepNoise, Pending]:
-        """The policy's decision, and r by it."""
+        """The policy's decision, and the r updated by it."""
         linear = info.linear
         assert linear is not None
         d, memory, trace = self.policy(memory, info)
         d = finite_derivative(d)
-        if linear.adapts is not None:  # what is for this step only applies in every mode
+        if linear.adapts is not None:  # decisions for this step only apply in every mode
             d = d.where(linear.adapts)._replace(inflate_r=d.inflate_r, curvature=d.curvature)
         r_hat = empirical_r(info.nu, linear, d.curvature)
         r = self._blend(info.r, r_hat, d.r, d.scale_r, linear.r0, info.arrived)
@@ -71,7 +71,7 @@ class AttenuationRule(eqx.Module):
     def after_correction(
         self, pending: Pending, info: StepInfo, correction: States, P: Covariances
     ) -> tuple[RememberedNoise, Any]:
-        """q by the same decision."""
+        """q, updated by the same decision."""
         linear = info.linear
         assert linear is not None
         d, r, memory, trace = pending
@@ -91,20 +91,20 @@ class AttenuationRule(eqx.Module):
         base: jax.Array,
         moved: Flags,
     ) -> jax.Array:
-        """(1 - d) old + d empirical, scaled, within the bounds, where something was measured."""
+        """(1 - d) old + d empirical, scaled and bounded; unchanged without a measurement."""
         new = old if share is None else (1.0 - share) * old + share * empirical
         new = new if scale is None else new * scale
         if new is old:
             return old
         within = bounded(new, base, self.bounds, self.floor)
-        # What a policy leaves alone stays, even where it is below the floor
+        # A variance that the policy does not change stays, even if it is below the floor
         return jnp.where(moved & (new != old) & ~jnp.isnan(new), within, old)
 
 
 def empirical_r(
     nu: Measurements, linear: Linearization, curvature: States | None = None
 ) -> Measurements:
-    """diag(nu nu^T - H P H^T): the variances of the measurement noise that one innovation shows."""
+    """diag(nu nu^T - H P H^T): the empirical variances of the measurement noise of one step."""
     r = nu**2 - diagonal(linear.HPH)
     return r if curvature is None else r - matvec(linear.H, curvature) ** 2
 
@@ -112,7 +112,7 @@ def empirical_r(
 def empirical_q(
     correction: States, P: Covariances, linear: Linearization, curvature: States | None = None
 ) -> States:
-    """diag(dx dx^T + P - F P F^T): the variances of the process noise that one correction shows."""
+    """diag(dx dx^T + P - F P F^T): the empirical variances of the process noise of one step."""
     q = correction**2 + diagonal(P) - diagonal(linear.FPF)
     return q if curvature is None else q - curvature**2
 
@@ -126,7 +126,7 @@ def bounded(
 
 
 def joined_shares(d: Attenuation, info: StepInfo) -> Attenuations:
-    """[d_q, d_r], zero where nothing is adapted: also where a policy overflowed."""
+    """[d_q, d_r]; zero where nothing is adapted, or the policy's output overflowed."""
 
     def shares(share: jax.Array | None, base: jax.Array, arrived: jax.Array) -> jax.Array:
         if share is None:

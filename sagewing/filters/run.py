@@ -1,4 +1,4 @@
-"""A filter over whole records: one compiled program for a record, or for a batch of them."""
+"""Run a filter over whole records: one compiled program for a record or a batch."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -15,18 +15,18 @@ from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
 from sagewing.shapes import Numbers
 
-# A filter keeps the programs of so many sizes of records, those used last: each takes 10 MB.
+# The number of record sizes whose programs a filter keeps, the last used ones: each takes 10 MB.
 SIZES = 16
 
 
 class Result(NamedTuple):
-    """The estimates of a run, batch (if any) and time first; `run_from` goes on from `state`.
+    """The estimates of a run, batch (if any) and time first; `run_from` continues from `state`.
 
     `x`, `P` are corrected estimates, `q`, `r` the noise variances after each step, `d` the shares
     [d_q, d_r] by which they were adapted, `nis` the normalised innovation squared, `loglik` the
     log-likelihood of each measurement. `ok` is False at a step whose arithmetic failed or whose
-    measurement was not plausible: the filter did without, as where nothing arrives. `restarts`
-    counts how often it has had to go back to the last state that was known to be good.
+    measurement was not plausible: the filter ignored it, as if nothing had arrived. `restarts`
+    counts its returns to the last state known to be good.
     """
 
     x: Float[Array, "*batch T n_x"]
@@ -42,7 +42,7 @@ class Result(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What `save` kept of every step, batch (if any) and time first, and the state at the end."""
+    """The saved values of every step, batch (if any) and time first, and the final state."""
 
     values: Any
     state: Any
@@ -105,7 +105,7 @@ def run_from(
     dt: Numbers = 0.01,
     mask: Numbers | None = None,
 ) -> Result:
-    """Go on from `result.state`: a long record in pieces gives the numbers of the whole."""
+    """Continue from `result.state`: a record run in pieces gives the same numbers as in one run."""
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     checks.state_fits(filt, state, record.batch)
@@ -134,7 +134,7 @@ def _run(
             )
     try:
         state, values = _program(filt, record, save, extra)(state, record, extra)
-    except InputError as error:  # without the notes on tracing that JAX adds to it
+    except InputError as error:  # without JAX's notes on tracing
         raise InputError(str(error)) from None
     return Saved(values, state) if save is not None else Result(**values._asdict(), state=state)
 
@@ -142,20 +142,20 @@ def _run(
 def _program(
     filt: Filter, record: checks.Record, save: Save | None, extra: Any
 ) -> Callable[..., tuple[Any, Any]]:
-    """What runs a record of this size through the filter."""
+    """The compiled program for a record of this size."""
     arrays, rest = separated(filt)
     shapes = tuple(None if a is None else a.shape for a in record)
     shapes += tuple(a.shape for a in jax.tree.leaves(extra))
     try:
         made = _programs(rest, save)(shapes)
-    except (TypeError, ValueError):  # a field that cannot be compared: a program for every call
+    except (TypeError, ValueError):  # a field that cannot be hashed: compile at every call
         made = _programs.__wrapped__(rest, save)(shapes)
     return partial(made, arrays)
 
 
 @lru_cache(maxsize=64)
 def _programs(rest: Rest, save: Save | None) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
-    """The programs of all filters that differ in their numbers only, by the sizes of a record."""
+    """The programs, by record size, of all filters that differ only in their arrays' values."""
 
     @lru_cache(maxsize=SIZES)
     def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""The records of a step: what is known before its gain, what is decided, and all at its end."""
+"""The records of a step: before the gain, the decision on its noise, and its full result."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from sagewing.shapes import (
 
 
 class Transition(NamedTuple):
-    """f at this step, for rules that evaluate it again: x is the estimate that is predicted."""
+    """f at this step, for rules that evaluate it again: x is the estimate before the prediction."""
 
     model: Model
     x: States
@@ -32,11 +32,11 @@ class Transition(NamedTuple):
 
 
 class Linearization(NamedTuple):
-    """The filter's side of a step: the prediction and its derivatives, and the base noise.
+    """The linearisation of a step: the prediction, its derivatives, and the base noise.
 
     `P` and `P_pred` are covariances before and after the prediction, `FPF` is F P F^T, `HPH` is
-    H P_pred H^T. `mode_changed` is where the mode is not that of the step before (None in a model
-    with one mode), `adapts` where the noise is adapted in it (None: everywhere).
+    H P_pred H^T. `mode_changed` flags a mode other than that of the step before (None for a
+    model with one mode), `adapts` flags modes that adapt the noise (None: all do).
     """
 
     transition: Transition
@@ -59,11 +59,11 @@ class Linearization(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What a rule may look at: a step with the gain that the remembered noise gives.
+    """The input of a rule: a step with the gain under the remembered noise.
 
     A channel that did not arrive, or was refused, has zero in the innovation `nu`, in the whitened
     innovation `white`, in its row of H and its column of `K`, and a unit variance in `S`. `linear`
-    may be None where a policy is called without a filter.
+    may be None if a policy is called without a filter.
     """
 
     nu: Measurements
@@ -78,12 +78,12 @@ class StepInfo(NamedTuple):
 
 
 class Attenuation(NamedTuple):
-    """A policy's decision for one step; None leaves things as they are.
+    """A policy's decision for one step; None means no change.
 
     `q` and `r` are the shares of the empirical estimates that are blended into the remembered ones:
-    the d_k of the paper. `scale_q` and `scale_r` multiply what is remembered. The other two are for
-    this step only: `inflate_r` multiplies the r of its gain, and its predicted P gets curvature
-    curvature^T besides, where `curvature` is how far a nonlinear f is from its linearisation.
+    the d_k of the paper. `scale_q` and `scale_r` multiply the remembered q and r. The other two are
+    for this step only: `inflate_r` multiplies the r of its gain, and curvature curvature^T is added
+    to its predicted P, where `curvature` is the error of f's linearisation.
     """
 
     q: States | None = None
@@ -94,7 +94,7 @@ class Attenuation(NamedTuple):
     curvature: States | None = None
 
     def where(self, flags: Flags) -> "Attenuation":
-        """This decision for the flagged records; for the others, none."""
+        """This decision for the flagged records, no change for the others."""
         neutral = (0.0, 0.0, 1.0, 1.0, 1.0, 0.0)
         return Attenuation(
             *(
@@ -105,9 +105,9 @@ class Attenuation(NamedTuple):
 
 
 class StepNoise(NamedTuple):
-    """The noise of one step's correction; None stands for what is remembered.
+    """The noise of one step's correction; None means the remembered noise.
 
-    `r` are the variances of the measurement noise; the predicted P gets `added` added^T besides.
+    `r` are the variances of the measurement noise; `added` added^T is added to the predicted P.
     """
 
     r: Measurements | None = None
@@ -115,7 +115,7 @@ class StepNoise(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether the gain by the remembered noise is not that of this step."""
+        """Whether this step needs another gain than that of the remembered noise."""
         return self.r is not None or self.added is not None
 
     def added_to(self, P_pred: Covariances) -> Covariances:
@@ -124,9 +124,9 @@ class StepNoise(NamedTuple):
 
 
 class RememberedNoise(NamedTuple):
-    """The noise to go on with; None where it stays as it is.
+    """The noise to remember; None means no change.
 
-    `d` are the shares [d_q, d_r] by which it was adapted, `trace` is what training sees.
+    `d` are the shares [d_q, d_r] by which it was adapted, `trace` is for training.
     """
 
     q: States | None = None
@@ -135,7 +135,7 @@ class RememberedNoise(NamedTuple):
     trace: Any = None
 
     def instead_of(self, q: States, r: Measurements) -> tuple[States, Measurements]:
-        """The noise to go on with, where it was this."""
+        """The noise to remember after `q` and `r`: these where nothing has changed."""
         return q if self.q is None else self.q, r if self.r is None else self.r
 
 
@@ -143,8 +143,8 @@ class Estimate(NamedTuple):
     """The public result of one step.
 
     `q`, `r` and `d` are None where the filter adapts nothing. `ok` is False where the arithmetic
-    overflowed, dt was an error of the clock or a measurement was not plausible, and the step did
-    what it could without; `restarts` counts how often the filter has gone back to an earlier state.
+    overflowed, dt was an error of the clock or a measurement was implausible: the step ignored
+    what failed. `restarts` counts how often the filter has returned to an earlier state.
     """
 
     x: States
@@ -159,11 +159,11 @@ class Estimate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Everything that a step computed; what the filter does not have is None.
+    """All results of a step; a result that the filter does not have is None.
 
     The first fields are those of `Estimate`. Then the prediction, the innovation before and after
-    implausible channels were set to zero, S and K of the correction, and `trace`: what the rule
-    keeps for training.
+    implausible channels were set to zero, S and K of the correction, and `trace`: the rule's values
+    for training.
     """
 
     x: States

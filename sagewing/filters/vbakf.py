@@ -46,7 +46,7 @@ class VBState(NamedTuple):
 
 
 class VariationalFilter(NominalNoise):
-    """Inverse Wishart priors on the predicted covariance and on R, refined together with x."""
+    """Inverse Wishart priors on the predicted covariance and on R, iterated together with x."""
 
     tau: float = eqx.field(static=True)
     rho: float = eqx.field(static=True)
@@ -61,12 +61,12 @@ class VariationalFilter(NominalNoise):
     def plain_step(
         self, state: VBState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[VBState, Step, Verdict]:
-        """One prediction, and a correction in which x, P and R settle together."""
+        """One prediction, and a correction that iterates x, P and R together."""
         n_z, tau = self.n_z, self.tau
         x_pred, F, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P_pred = FPF + broadcast_to_batch(self.Q, x_pred)
 
-        # R as it was, less certain than it was
+        # The prior of R: the same mean, with fewer degrees of freedom
         R_old = state.U / (state.u - n_z - 1.0)
         dof = self.rho * (state.u - n_z - 1.0) + n_z + 1.0
         U = self.rho * state.U
@@ -76,8 +76,8 @@ class VariationalFilter(NominalNoise):
         both = used[:, None] & used[None]
         nu, H = jnp.where(used, innovation, 0.0), jnp.where(used[:, None], H, 0.0)
         white = whiten(first.L, nu)
-        # A missing channel's share of B leaves its variance as it was. Its covariances with others
-        # fade: kept beside new ones of these, they would leave B without a positive root.
+        # A missing channel's share of B keeps its variance. Its covariances with other channels
+        # decay: kept together with their new variances, they could make B indefinite.
         missing = diagonal_matrix(jnp.where(used, 0.0, diagonal(R_old)))
 
         def refine(at, _):

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from sagewing.jobs import worker
-from sagewing.jobs.sweep import Said, Task, Work
+from sagewing.jobs.sweep import GroupProgress, Task, Work
 
 # Workers are new processes, not copies of this one: JAX's threads do not survive a copy.
 _context = multiprocessing.get_context("spawn")
@@ -24,21 +24,21 @@ class _Worker(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """So many worker processes on this machine; each computes with one thread."""
+    """A fixed number of worker processes on this machine; each computes with one thread."""
 
     processes: int = 1
 
     @property
     def slots(self) -> int:
-        """How many groups are done at once."""
+        """How many groups run at the same time."""
         return self.processes
 
     def run(
         self, work: Work, groups: Sequence[list[Task]], may_start: Callable[[list[Task]], bool]
-    ) -> Generator[Said, None, None]:
-        """Do the groups; see `Engine`."""
+    ) -> Generator[GroupProgress, None, None]:
+        """Run the groups; see `Engine`."""
         waiting = deque(groups)
-        deaths = {group[0].key: 0 for group in groups}
+        crashes = {group[0].key: 0 for group in groups}
         idle: list[_Worker] = []
         busy: dict[Connection, tuple[_Worker, list[Task]]] = {}
         try:
@@ -48,59 +48,59 @@ class LocalEngine:
                         waiting.clear()
                         break
                     group = waiting.popleft()
-                    idle = [one for one in idle if one.process.is_alive()]
-                    one = idle.pop() if idle else _start(work)
-                    one.pipe.send([task.settings for task in group])
-                    busy[one.pipe] = (one, group)
+                    idle = [member for member in idle if member.process.is_alive()]
+                    member = idle.pop() if idle else _start(work)
+                    member.pipe.send([task.settings for task in group])
+                    busy[member.pipe] = (member, group)
                 for pipe in wait(list(busy)) if busy else ():
                     assert isinstance(pipe, Connection)
-                    one, group = busy[pipe]
+                    member, group = busy[pipe]
                     try:
-                        part, *result = pipe.recv()
+                        fraction, *result = pipe.recv()
                     except (EOFError, OSError):
                         del busy[pipe]
-                        one.process.join()
-                        deaths[group[0].key] += 1
-                        if deaths[group[0].key] > worker.RETRIES:
-                            how = f"exit code {one.process.exitcode}"
-                            raise worker.died(group[0].variant, how) from None
+                        member.process.join()
+                        crashes[group[0].key] += 1
+                        if crashes[group[0].key] > worker.RETRIES:
+                            how = f"exit code {member.process.exitcode}"
+                            raise worker.crash_error(group[0].variant, how) from None
                         waiting.appendleft(group)
-                        yield Said(group, 0.0)
+                        yield GroupProgress(group, 0.0)
                         continue
                     if not result:
-                        yield Said(group, part)
+                        yield GroupProgress(group, fraction)
                         continue
                     del busy[pipe]
-                    idle.append(one)
-                    said, seconds = result
-                    yield Said(group, part, worker.outcomes_of(said), seconds)
+                    idle.append(member)
+                    answer, seconds = result
+                    yield GroupProgress(group, fraction, worker.outcomes_or_raise(answer), seconds)
         finally:
-            for one in [*idle, *(one for one, _ in busy.values())]:
-                one.process.kill()
-                one.process.join()
-                one.pipe.close()
+            for member in [*idle, *(member for member, _ in busy.values())]:
+                member.process.kill()
+                member.process.join()
+                member.pipe.close()
 
 
 def _start(work: Work) -> _Worker:
-    ours, theirs = _context.Pipe()
-    process = _context.Process(target=_serve, args=(work, theirs), daemon=True)
+    driver_end, worker_end = _context.Pipe()
+    process = _context.Process(target=_serve, args=(work, worker_end), daemon=True)
     process.start()
-    theirs.close()
-    return _Worker(process, ours)
+    worker_end.close()
+    return _Worker(process, driver_end)
 
 
 def _serve(work: Work, pipe: Connection) -> None:
-    """A worker's life: a group comes, how far it is and what came of it go."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, who ends its workers
-    threading.Thread(target=_die_with_the_driver, daemon=True).start()
+    """A worker's main loop: receive a group, send its progress and then its outcomes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and ends its workers
+    threading.Thread(target=_exit_with_driver, daemon=True).start()
     while True:
         settings = pipe.recv()
-        said, seconds = worker.do(work, settings, lambda part: pipe.send((part,)))
-        pipe.send((1.0, said, seconds))
+        answer, seconds = worker.run_group(work, settings, lambda fraction: pipe.send((fraction,)))
+        pipe.send((1.0, answer, seconds))
 
 
-def _die_with_the_driver() -> None:
-    """A driver that was killed cannot end its workers; they would compute for nobody."""
+def _exit_with_driver() -> None:
+    """Exit when the driver ends: a driver that is killed cannot end its workers itself."""
     driver = multiprocessing.parent_process()
     assert driver is not None
     driver.join()

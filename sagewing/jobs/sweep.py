@@ -1,7 +1,7 @@
-"""A study of many tasks that survives: what is in the store is done, and the rest is computed.
+"""A study of many tasks that can be resumed: tasks in the store are skipped, the rest are run.
 
-A task is a pure function of its settings, and its key is their hash: a second start does only what
-is missing, and a changed setting is another task.
+A task is a pure function of its settings, and its key is their hash: a second start runs only
+what is missing, and a changed setting makes another task.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from sagewing.jobs.store import Finished, Outcome, Store
 from sagewing.results import commit, versions
 
-# Part of every key: rises when the same settings give other rows than before.
+# Part of every key; to be raised when the same settings give other rows than before.
 SCHEMA = 1
-# Seeds that are trained by one compiled program, if not said otherwise.
+# Seeds that are trained by one compiled program, by default.
 GROUP = 5
 
-# Does a group's tasks, given their settings; it is told how far it is by a number in 0..1.
+# Runs a group's tasks, given their settings, and reports its progress as a number in 0..1.
 Work = Callable[[list[dict[str, Any]], Callable[[float], None]], list[Outcome]]
 
 
@@ -30,7 +30,7 @@ Work = Callable[[list[dict[str, Any]], Callable[[float], None]], list[Outcome]]
 class Task:
     """One training and its evaluation.
 
-    `settings` are plain JSON and say all that the result depends on, a `seed` among it.
+    `settings` are plain JSON and hold everything that the result depends on, with a `seed`.
     """
 
     study: str
@@ -45,16 +45,16 @@ class Task:
     @cached_property
     def key(self) -> str:
         """The hash of what the result depends on; a variant's name is not among it."""
-        known = {"schema": SCHEMA, "study": self.study, **self.settings}
-        canonical = json.dumps(known, sort_keys=True, separators=(",", ":"))
+        identity = {"schema": SCHEMA, "study": self.study, **self.settings}
+        canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Study:
-    """Tasks, what does them, and how many bytes of arrays each leaves behind.
+    """Tasks, the function that runs them, and how many bytes of arrays each one stores.
 
-    `work` is a function of a module, so that another process, or another machine, finds it.
+    `work` is a function of a module, so that another process or machine can import it.
     """
 
     name: str
@@ -63,36 +63,36 @@ class Study:
     bytes_each: int = 0
 
 
-class Said(NamedTuple):
-    """What an engine says: how far a group is and, when it is done, what came out."""
+class GroupProgress(NamedTuple):
+    """What an engine reports: a group's progress in 0..1 and, at the end, its outcomes."""
 
     group: list[Task]
-    part: float
+    fraction: float
     outcomes: list[Outcome] | None = None
     seconds: float = 0.0
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Where groups of tasks are done."""
+    """Runs groups of tasks."""
 
     @property
     def slots(self) -> int:
-        """How many groups are done at once."""
+        """How many groups run at the same time."""
         ...
 
     def run(
         self, work: Work, groups: Sequence[list[Task]], may_start: Callable[[list[Task]], bool]
-    ) -> Generator[Said, None, None]:
-        """Do the groups in their order; stop at the first that may not start any more.
+    ) -> Generator[GroupProgress, None, None]:
+        """Run the groups in their order; stop at the first that may no longer start.
 
-        A group whose worker dies is done again. Closing the iterator ends all workers.
+        A group whose worker crashes is run again. Closing the iterator ends all workers.
         """
         ...
 
 
 class Status(NamedTuple):
-    """Where a sweep is: tasks done and in all, the seconds that the rest may take, what it does."""
+    """A sweep's progress: tasks done, tasks in total, seconds left, and the current task."""
 
     done: float
     total: int
@@ -100,8 +100,8 @@ class Status(NamedTuple):
     note: str
 
 
-class Left(NamedTuple):
-    """What a sweep that ran out of time leaves, and the seconds that it would take."""
+class Remaining(NamedTuple):
+    """The tasks that a sweep left undone when its time was spent, and their estimated seconds."""
 
     tasks: int
     seconds: float
@@ -115,42 +115,42 @@ def sweep(
     group: int = GROUP,
     budget: float = math.inf,
     report: Callable[[Status], None] = lambda status: None,
-) -> Left:
-    """Do what is missing in the store, for `budget` seconds at the most; what is left then.
+) -> Remaining:
+    """Run the tasks that are missing in the store, for at most `budget` seconds.
 
-    A group is started only if those before it let expect that it ends in time; what has been
-    started is finished.
+    Returns what remains. A group is started only if it is expected to end in time, judged by the
+    tasks before it; a group that has started is finished.
     """
-    began = time.monotonic()
-    known = store.seconds(study.name)
+    started = time.monotonic()
+    stored = store.seconds(study.name)
     costs = Costs(engine.slots, group)
-    for task in study.tasks:  # those of other settings, in the same store, tell nothing
-        if task.key in known:
-            costs.add(task.variant, known[task.key])
-    missing = {task.key: task for task in study.tasks if task.key not in known}
+    for task in study.tasks:  # the store may hold tasks with other settings
+        if task.key in stored:
+            costs.add(task.variant, stored[task.key])
+    missing = {task.key: task for task in study.tasks if task.key not in stored}
     groups = grouped(list(missing.values()), group)
-    store.make_room(len(missing), study.bytes_each)
+    store.check_room(len(missing), study.bytes_each)
     total = len({task.key for task in study.tasks})
     origin = {"commit": commit(), "versions": versions()}
     running: dict[str, float] = {}
 
     def may_start(tasks: list[Task]) -> bool:
-        spent = time.monotonic() - began
+        spent = time.monotonic() - started
         return spent < budget and spent + costs.group(tasks) <= budget
 
-    def tell(note: str) -> None:
-        part = sum(running.values(), 0.0)
-        rest = costs.rest(missing.values(), part)
-        if math.isnan(rest) and part > 0.0:  # nothing has ended yet: as fast as up to here
-            rest = (time.monotonic() - began) * (len(missing) - part) / part
-        report(Status(total - len(missing) + part, total, rest, note))
+    def report_status(note: str) -> None:
+        done = sum(running.values(), 0.0)
+        rest = costs.rest(missing.values(), done)
+        if math.isnan(rest) and done > 0.0:  # nothing has ended yet: extrapolate the speed so far
+            rest = (time.monotonic() - started) * (len(missing) - done) / done
+        report(Status(total - len(missing) + done, total, rest, note))
 
-    tell("starting")
+    report_status("starting")
     with closing(engine.run(study.work, groups, may_start)) as events:
-        for tasks, part, outcomes, seconds in events:
+        for tasks, fraction, outcomes, seconds in events:
             note = f"{tasks[0].variant}, seeds {', '.join(str(t.seed) for t in tasks)}"
             if outcomes is None:
-                running[tasks[0].key] = part * len(tasks)
+                running[tasks[0].key] = fraction * len(tasks)
             else:
                 running.pop(tasks[0].key, None)
                 each = seconds / len(tasks)
@@ -162,24 +162,25 @@ def sweep(
                     costs.add(task.variant, each)
                     del missing[task.key]
                 note = f"done: {note}"
-            tell(note)
-    return Left(len(missing), costs.rest(missing.values()))
+            report_status(note)
+    return Remaining(len(missing), costs.rest(missing.values()))
 
 
 def grouped(tasks: Sequence[Task], size: int) -> list[list[Task]]:
-    """Groups of one variant each, as one program does them.
+    """Groups of at most `size` tasks of one variant, each for one compiled program.
 
-    Every variant's first seeds come before any one's next: a study that is cut short is even.
+    The first group of every variant comes before the second of any: a study that is cut short
+    has about as many seeds of each variant.
     """
     rounds: list[tuple[int, list[Task]]] = []
     for variant in dict.fromkeys(task.variant for task in tasks):
-        of = [task for task in tasks if task.variant == variant]
-        rounds += [(i, of[i : i + size]) for i in range(0, len(of), size)]
+        same = [task for task in tasks if task.variant == variant]
+        rounds += [(i, same[i : i + size]) for i in range(0, len(same), size)]
     return [group for _, group in sorted(rounds, key=lambda pair: pair[0])]
 
 
 class Costs:
-    """What tasks have cost so far, and what others will."""
+    """The time that tasks have taken, and estimates for those that remain."""
 
     def __init__(self, slots: int, group: int):
         self._slots = slots
@@ -187,23 +188,23 @@ class Costs:
         self._seconds: dict[str, list[float]] = {}
 
     def add(self, variant: str, seconds: float) -> None:
-        """A task of this variant took so long, as one of several in a worker."""
+        """Add the seconds of a task of this variant: its share of its group's time."""
         self._seconds.setdefault(variant, []).append(seconds)
 
     def task(self, variant: str) -> float:
-        """What one more will take: as its like did, or as all did; 0 where nothing is known."""
-        like = self._seconds.get(variant) or [s for of in self._seconds.values() for s in of]
-        return sum(like) / len(like) if like else 0.0
+        """Estimated seconds of a task: the mean of its variant, or of all tasks; 0 if unknown."""
+        seconds = self._seconds.get(variant) or [s for v in self._seconds.values() for s in v]
+        return sum(seconds) / len(seconds) if seconds else 0.0
 
     def group(self, tasks: Sequence[Task]) -> float:
-        """What a group will take, one task after another."""
+        """Estimated seconds of a group."""
         return sum((self.task(task.variant) for task in tasks), 0.0)
 
-    def rest(self, tasks: Any, part: float = 0.0) -> float:
-        """What tasks will take on all slots, `part` of a task being done; NaN if nobody knows."""
+    def rest(self, tasks: Any, done: float = 0.0) -> float:
+        """Estimated seconds of tasks on all slots, `done` tasks' worth finished; NaN if unknown."""
         tasks = list(tasks)
         if tasks and not self._seconds:
             return math.nan
-        left = 1.0 - part / len(tasks) if tasks else 0.0
+        left = 1.0 - done / len(tasks) if tasks else 0.0
         at_once = min(self._slots, -(-len(tasks) // self._group))
         return left * self.group(tasks) / max(1, at_once)

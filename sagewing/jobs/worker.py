@@ -1,4 +1,4 @@
-"""What happens in a process that does a sweep's tasks, whichever engine started it."""
+"""Run a sweep's tasks in a worker process, for either engine."""
 
 import os
 import time
@@ -11,28 +11,28 @@ from sagewing.jobs.store import Outcome
 from sagewing.jobs.sweep import Work
 from sagewing.runtime.xla_cache import enable_compilation_cache
 
-# How often a group is begun anew after its worker died: more is no accident.
+# How often a group is run again after its worker crashed.
 RETRIES = 3
 
 
 class TaskFailed(RuntimeError):
-    """A task's own code raised; the message is what its process said."""
+    """A task's own code raised; the message is its traceback."""
 
 
 def prepare() -> None:
-    """Make this process compute as every other worker does; call it before JAX computes.
+    """Let JAX compute with one thread in this process; call it before JAX is used.
 
-    With several threads the sums in a product of matrices depend on how many there are, so a row
-    would depend on the machine; and a process for each core is faster than one with many threads.
+    With several threads the rounding of matrix products depends on their number, so a row would
+    depend on the machine. One process for each core is also faster than one with many threads.
     """
-    os.environ["NPROC"] = "1"  # what XLA's CPU client takes for the number of cores
+    os.environ["NPROC"] = "1"  # the number of cores that XLA's CPU client assumes
     enable_compilation_cache()
 
 
-def do(
+def run_group(
     work: Work, settings: list[dict[str, Any]], report: Callable[[float], None]
 ) -> tuple[list[Outcome] | str | InputError, float]:
-    """Do a group; its outcomes or what went wrong, and the seconds."""
+    """Run a group; returns its outcomes or its error, and the seconds that it took."""
     began = time.monotonic()
     prepare()
     try:
@@ -43,18 +43,18 @@ def do(
         return traceback.format_exc(), time.monotonic() - began
 
 
-def outcomes_of(said: list[Outcome] | str | InputError) -> list[Outcome]:
-    """The outcomes, or the error."""
-    if isinstance(said, InputError):
-        raise said
-    if isinstance(said, str):
-        raise TaskFailed(f"A task failed in its worker:\n{said}")
-    return said
+def outcomes_or_raise(answer: list[Outcome] | str | InputError) -> list[Outcome]:
+    """The outcomes; raises the error if the group failed."""
+    if isinstance(answer, InputError):
+        raise answer
+    if isinstance(answer, str):
+        raise TaskFailed(f"A task failed in its worker:\n{answer}")
+    return answer
 
 
-def died(variant: str, how: str) -> InputError:
-    """A worker that died again and again."""
+def crash_error(variant: str, reason: str) -> InputError:
+    """The error for a group whose worker crashed at every attempt."""
     return InputError(
-        f"A worker on {variant} died {RETRIES + 1} times ({how}), most likely for want of memory: "
-        "use fewer processes or a smaller --group. What was finished is in the store."
+        f"A worker on {variant} died {RETRIES + 1} times ({reason}), most likely for want of "
+        "memory: use fewer processes or a smaller --group. Finished tasks are in the store."
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-# A run is lost where its error exceeds this at any step (paper, Table 1).
+# A run diverged if its error exceeds this at any step (paper, Table 1).
 DIVERGED = 100.0
 
 Array = np.ndarray
@@ -27,25 +27,25 @@ def rmse_over_time(x: Float[Array, "B T n_x"], truth: Float[Array, "B T n_x"]) -
 
 
 def diverged(rmse: Float[Array, "B T"]) -> Array:
-    """Which runs were lost: an error over `DIVERGED`, or no number, at any step."""
+    """Which runs diverged: an error over `DIVERGED`, or NaN, at any step."""
     return ~np.all(rmse <= DIVERGED, axis=-1)
 
 
 def armse(rmse: Float[Array, "B T"]) -> Float[Array, "B"]:
-    """ARMSE of each run: the mean of its RMSE_k; NaN for a run that was lost."""
+    """ARMSE of each run: the mean of its RMSE_k; NaN for a run that diverged."""
     lost = diverged(rmse)
-    found = np.full(lost.shape, np.nan)
-    found[~lost] = np.mean(rmse[~lost], axis=-1, dtype=np.float64)
-    return found
+    means = np.full(lost.shape, np.nan)
+    means[~lost] = np.mean(rmse[~lost], axis=-1, dtype=np.float64)
+    return means
 
 
 def summary(rmse: Float[Array, "B T"]) -> ErrorSummary:
-    """ARMSE (mean, standard deviation, median over runs) and the percentage of lost runs."""
+    """ARMSE (mean, standard deviation, median over runs) and the percentage of diverged runs."""
     return summary_of(armse(rmse))
 
 
 def summary_of(armse: Float[Array, "B"]) -> ErrorSummary:
-    """The same, of runs whose ARMSE is known; NaN is a run that was lost."""
+    """The summary of runs with this ARMSE; NaN means a run that diverged."""
     kept = armse[~np.isnan(armse)]
     if kept.size == 0:
         return ErrorSummary(float("nan"), float("nan"), float("nan"), 100.0)
@@ -58,7 +58,7 @@ def summary_of(armse: Float[Array, "B"]) -> ErrorSummary:
 
 
 def crmse(rmse: Float[Array, "B T"]) -> Float[Array, "T"]:
-    """The root of the mean square of all errors up to each step, over runs that were not lost."""
+    """The root of the mean square of all errors up to each step, over runs that did not diverge."""
     kept = rmse[~diverged(rmse)]
     if len(kept) == 0:
         return np.full(rmse.shape[1], np.nan)
@@ -70,11 +70,11 @@ def attitude_error(q: Float[Array, "T 4"], truth: Float[Array, "T 4"]) -> Float[
     """The angle of the rotation between two attitudes, in radians."""
     q, truth = (np.asarray(a, np.float64) for a in (q, truth))
     q, truth = (a / np.linalg.norm(a, axis=-1, keepdims=True) for a in (q, truth))
-    apart = np.minimum(np.linalg.norm(q - truth, axis=-1), np.linalg.norm(q + truth, axis=-1))
-    return 4.0 * np.arcsin(np.minimum(apart / 2.0, 1.0))
+    chord = np.minimum(np.linalg.norm(q - truth, axis=-1), np.linalg.norm(q + truth, axis=-1))
+    return 4.0 * np.arcsin(np.minimum(chord / 2.0, 1.0))
 
 
 def rms(error: Float[Array, "T"]) -> float:
-    """The root of the mean square, of the numbers that are there."""
+    """The root of the mean square of the numbers that are not NaN; NaN if there is none."""
     kept = error[~np.isnan(error)]
     return float(np.sqrt(np.mean(kept**2, dtype=np.float64))) if kept.size else float("nan")

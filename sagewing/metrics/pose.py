@@ -1,4 +1,4 @@
-"""What a filter's covariance says of its pose, and whether its errors agree."""
+"""The covariance of the estimated pose, and NEES: whether the errors are consistent with it."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,7 +11,8 @@ from sagewing.shapes import Covariances, States, Values
 
 
 def pose_covariance(x: States, P: Covariances) -> Float[Array, "6 6 *batch"]:
-    """Of the position, and of the attitude as a small rotation 2 Xi^T dq in the body."""
+    """The covariance of position and attitude; the attitude as a small rotation 2 Xi^T dq in the
+    body frame."""
     Xi = 2.0 * per_sample(attitude_matrix, x[Q])
     eye = jnp.broadcast_to(jnp.eye(3)[..., None], (3, 3, x.shape[-1]))
     top = jnp.concatenate([eye, jnp.zeros((3, 4, x.shape[-1]))], axis=1)
@@ -22,7 +23,7 @@ def pose_covariance(x: States, P: Covariances) -> Float[Array, "6 6 *batch"]:
 
 
 def pose_std(S: Float[Array, "6 6 *batch"]) -> Float[Array, "6 *batch"]:
-    """The standard deviations of a pose's covariance; rounding may leave a variance below zero."""
+    """Standard deviations of a pose; a variance that rounding made negative counts as zero."""
     return jnp.sqrt(jnp.maximum(diagonal(S), 0.0))
 
 
@@ -32,7 +33,7 @@ def nees(
     position: Float[Array, "3 *batch"],
     quaternion: Float[Array, "4 *batch"],
 ) -> Values:
-    """The normalised error squared of position and attitude, S theirs: six degrees of freedom.
+    """The normalised estimation error squared of a pose with covariance S: 6 degrees of freedom.
 
     The attitude's error is the small rotation between truth and estimate, 2 Xi^T (q_true - q).
     """

@@ -1,4 +1,4 @@
-"""What is learned: the attenuation policy, the baselines' networks, tuned noise; and its files."""
+"""Learned parts of filters: attenuation policies, the baselines' networks, tuned noise; storage."""
 
 from sagewing.policy.ndr.architecture import Architecture
 from sagewing.policy.ndr.embedding import Embedded, Tiled

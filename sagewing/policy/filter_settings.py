@@ -1,4 +1,4 @@
-"""What every policy knows of the filter that it was trained in."""
+"""The settings of the filter that a policy was trained in."""
 
 from typing import Any, NamedTuple
 
@@ -9,11 +9,11 @@ from sagewing.filters.protocols import GainNoise
 from sagewing.policy.noise import Noise
 from sagewing.policy.storage import Stored, number, numbers
 
-MOST_MODES = 64  # of a model; more are a damaged file
+MOST_MODES = 64  # the most modes of a model; more mean a damaged file
 
 
 class FilterSettings(NamedTuple):
-    """The filter around a policy: see `StoredPolicy`."""
+    """The settings of a policy's filter: see `StoredPolicy`."""
 
     bounds: tuple[float, float]
     gain_noise: GainNoise
@@ -23,7 +23,7 @@ class FilterSettings(NamedTuple):
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "FilterSettings":
-        """As a policy's card has it."""
+        """The settings in a policy's card."""
         inside = card["filter"]
         if not isinstance(inside["bounds"], list):
             raise ValueError(f"bounds is {inside['bounds']!r}")
@@ -39,7 +39,7 @@ class StoredPolicy(Stored):
     """A policy with the settings of the filter that it was trained in.
 
     `bounds`, `gain_noise`, `gate`, `adapts_in` (the modes of a model in which the noise is adapted)
-    and, where it has one, the `nominal` noise are the default of the filter that uses it.
+    and the `nominal` noise, if any, are the defaults of a filter with this policy.
     """
 
     bounds: tuple[float, float] = eqx.field(static=True)

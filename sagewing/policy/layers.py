@@ -53,7 +53,7 @@ class MLP(eqx.Module):
         self.final_relu = final_relu
 
     def __call__(self, y: In, more: Hidden | None = None) -> Out:
-        """The network's output; `more` is added to what the first layer says."""
+        """The network's output; `more` is added to the output of the first layer."""
         for i, layer in enumerate(self.layers):
             y = layer(y) if i or more is None else layer(y) + more
             if self.final_relu or i + 1 < len(self.layers):

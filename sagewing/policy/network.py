@@ -15,15 +15,15 @@ from sagewing.shapes import States
 
 Purpose = Literal["enn-akf", "l-ekf", "kalmannet"]
 HIDDEN = 64  # paper, section "Benchmarked Baselines"
-# What goes into a network stays within this.
+# The bound of a network's inputs.
 CLIP = 50.0
 
 
 class Network(Stored):
-    """A recurrent network inside a filter: `purpose` says which, and so what goes in and out.
+    """A recurrent network in a filter; `purpose` names the filter, which sets inputs and outputs.
 
-    `offset` and `scale` are the mean and the standard deviation of the states that it is trained
-    on, `step_scale` that of their change in one step.
+    `offset` and `scale` are the mean and the standard deviation of the training states,
+    `step_scale` the standard deviation of their change in one step.
     """
 
     kind: ClassVar[str] = "network"
@@ -101,7 +101,7 @@ class Network(Stored):
         return move / _column(self.step_scale, move)
 
     def check(self, purpose: Purpose) -> None:
-        """Refuse to serve in another filter."""
+        """Refuse another filter than that of the network's purpose."""
         if self.purpose != purpose:
             raise InputError(f"network was made for {self.purpose}, not for {purpose}.")
 

@@ -1,4 +1,4 @@
-"""Constant noise variances that were fitted to data: the tuned EKF's."""
+"""Constant noise variances fitted to data, for the tuned EKF."""
 
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from sagewing.shapes import Numbers, X, Z, real_dtype
 
 
 class Noise(Stored):
-    """The variances of Q and R, by their logarithms; R has a row for each mode of the model.
+    """The variances of Q and R, stored as logarithms; R has a row for each mode of the model.
 
     Example: `noise = sw.Noise.load(folder); sw.EKF(model, noise.q, noise.r)`
     """
@@ -35,7 +35,7 @@ class Noise(Stored):
         return jnp.exp(self.log_r)
 
     def card(self) -> dict[str, Any]:
-        """The sizes, and the numbers for people to read."""
+        """The sizes, and the variances in readable form."""
         return {
             "architecture": {"n_x": self.log_q.size, "r": list(self.log_r.shape)},
             "variances": {"q": self.q.tolist(), "r": self.r.tolist()},

@@ -1,4 +1,4 @@
-"""Something learned on disk: numbers in `weights.safetensors`, the rest in `policy.json`."""
+"""Learned parts on disk: the numbers in `weights.safetensors`, the rest in `policy.json`."""
 
 import json
 import math
@@ -23,27 +23,27 @@ from sagewing.files import (
 
 FORMAT = "sagewing-policy"
 VERSION = 2
-UNSEALED = 1  # the version before digests: users have such policies, the package has none
-SEAL = "sha256"  # of a card: the digests of the weights' file and of all else in the card
+UNSEALED = 1  # the version before digests: only users' policies have it
+SEAL = "sha256"  # keys of a card: the digests of the weights' file and of the other keys
 WEIGHTS, CARD = "weights.safetensors", "policy.json"
 SHIPPED = Path(__file__).parent / "shipped"
-# What a name without a filter and a protocol means.
+# Short names of shipped policies.
 SHORT_NAMES = {"chaos": "chaos-ndr-posterior-aligned"}
 
-# Beyond this a weight is damaged or made to overflow: trained ones stay below 100.
+# A weight beyond this is damaged or would overflow: trained ones stay below 100.
 LARGEST_WEIGHT = 1e6
-# Ours have some ten thousand. A file with a hole in it may have as many as its card says.
+# Ours have about ten thousand; a sparse file could claim any number.
 MOST_WEIGHTS = 1 << 25
-LONGEST = 300  # characters of a message that quotes what is wrong in a file
+LONGEST = 300  # characters of a message about a file's content
 
 P = TypeVar("P", bound="Stored")
 
 
 class Stored(eqx.Module):
-    """Something learned that lives in a folder.
+    """A learned part that is stored in a folder.
 
-    A subclass has a `kind`, says in `card` what rebuilds it, and rebuilds itself `from_card`. What
-    serves in its place, and `load` gives where a folder holds it, are its `variants`.
+    A subclass has a `kind`; its `card` has the settings from which `from_card` rebuilds it. Its
+    `variants` are classes that `load` may return instead, according to the folder's content.
     """
 
     kind: ClassVar[str]
@@ -51,12 +51,12 @@ class Stored(eqx.Module):
 
     @abstractmethod
     def card(self) -> dict[str, Any]:
-        """What `from_card` needs, as plain JSON."""
+        """The settings for `from_card`, as plain JSON."""
 
     @classmethod
     @abstractmethod
     def from_card(cls: type[P], card: dict[str, Any]) -> P:
-        """One with these sizes and some weights."""
+        """A part with these sizes and arbitrary weights."""
 
     def save(
         self,
@@ -65,26 +65,26 @@ class Stored(eqx.Module):
         *,
         overwrite: bool = False,
     ) -> None:
-        """Write `weights.safetensors` and `policy.json`; what is there stays unless `overwrite`."""
+        """Write `weights.safetensors` and `policy.json`; replace them only with `overwrite`."""
         _save(self, Path(folder), provenance or {}, overwrite=overwrite)
 
     def digest(self) -> str:
-        """Which weights these are: a few letters of their SHA-256."""
+        """The first letters of the weights' SHA-256, to identify them."""
         return sha256(tensors.to_bytes(self))[:16]
 
     @classmethod
     def load(cls: type[P], folder: str | Path) -> P:
-        """Read what `save` wrote; a damaged or foreign file is refused with the reason."""
+        """Read a folder written by `save`; refuse a damaged or unknown file, with the reason."""
         return _load(cls, Path(folder))
 
     @classmethod
     def pretrained(cls: type[P], name: str) -> P:
-        """One that ships with the package, such as "chaos"."""
+        """A part that ships with the package, such as "chaos"."""
         return _load(cls, _shipped(name))
 
 
 def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrite: bool) -> None:
-    """Write the folder as a whole: the new one replaces the old one when it is complete."""
+    """Write the folder; the new one replaces the old one when it is complete."""
     _check_count(learned, folder)
     here = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     if folder.exists() and (not folder.is_dir() or here - {WEIGHTS, CARD}):
@@ -109,8 +109,8 @@ def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrit
 
 
 def _sealed(card: dict[str, Any], weights: bytes) -> bytes:
-    """A card's file, with the digests of the weights and of the card itself."""
-    card = json.loads(to_json(card))  # as it comes back: tuples are lists
+    """The bytes of a card with the digests of the weights and of the card itself."""
+    card = json.loads(to_json(card))  # as it is read back: tuples become lists
     card |= {"version": VERSION}
     card[SEAL] = {"weights": sha256(weights)}
     card[SEAL]["card"] = _digest(card)
@@ -118,7 +118,7 @@ def _sealed(card: dict[str, Any], weights: bytes) -> bytes:
 
 
 def _digest(card: dict[str, Any]) -> str:
-    """That of a card but for this digest itself."""
+    """The digest of a card without its own digest."""
     return json_digest({**card, SEAL: card[SEAL]["weights"]})
 
 
@@ -128,7 +128,7 @@ def write_card(folder: Path, card: dict[str, Any]) -> None:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """`policy.json`, which also says where the policy comes from."""
+    """The content of `policy.json`, with the policy's provenance."""
     path = folder / CARD
     card = read_json(path, "policy description")
     if card.get("format") != FORMAT:
@@ -187,39 +187,39 @@ def _load(make: type[P], folder: Path) -> P:
 
 
 def _check_count(learned: Stored, place: Path) -> None:
-    """Refuse more weights than any policy has: none that cannot be read is written either."""
+    """Refuse more weights than any policy has, on writing as on reading."""
     count = sum(array.size for array in tensors.named_arrays(learned).values())
     if count > MOST_WEIGHTS:
         raise InputError(f"{place}: a policy of {count} weights; at most {MOST_WEIGHTS} are read.")
 
 
 def _cut(text: str) -> str:
-    """What a file holds, for a message: a file may hold a great deal."""
+    """A text from a file, shortened for a message."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def number(value: Any) -> float:
-    """A number that a card holds, or a ValueError."""
+    """A number in a card; raises a ValueError for anything else."""
     if type(value) not in (int, float) or not math.isfinite(value):
         raise ValueError(f"{value!r} is not a finite number")
     return float(value)
 
 
 def numbers(value: Any, most: int) -> tuple[float, ...]:
-    """A list of numbers that a card holds, or a ValueError."""
+    """A list of numbers in a card; raises a ValueError for anything else."""
     if not isinstance(value, list) or len(value) > most:
         raise ValueError(f"{value!r} is not a list of at most {most} numbers")
     return tuple(number(one) for one in value)
 
 
 def folder_of(name: str) -> Path:
-    """The folder that a user means: one of that path, or one that ships under that name."""
+    """The folder with this path, or the shipped one with this name."""
     here = Path(name)
     return here if here.is_dir() or len(here.parts) > 1 else _shipped(name)
 
 
 def _shipped(name: str) -> Path:
-    """The folder of something that ships with the package."""
+    """The folder of a learned part that ships with the package."""
     name = SHORT_NAMES.get(name, name)
     known = (
         sorted(p.name for p in SHIPPED.iterdir() if (p / CARD).exists()) if SHIPPED.is_dir() else []

@@ -155,7 +155,7 @@ def finding(axis: str, lines: Sequence[AblationLine]) -> str:
             interval = line.differences[domain][name]
             word, more, less, unit = STATISTIC_WORDS[name]
             what = f"{'Lorenz' if domain == 'lorenz' else 'Rössler'} {word}"
-            if interval.tells:
+            if interval.significant:
                 how = more if interval.value > 0 else less
                 size = f"{abs(interval.value):.3f}{unit}, {_interval(interval)}"
                 clear.append(f"{what} {how} by {size}")
@@ -212,7 +212,7 @@ def _interval_of(name: str) -> Callable[[AblationLine], Cell]:
 
     def write(line: AblationLine) -> Cell:
         interval = line.differences["rossler"][name]
-        return Cell(_interval(interval).strip("()"), interval.tells)
+        return Cell(_interval(interval).strip("()"), interval.significant)
 
     return write
 

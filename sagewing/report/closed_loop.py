@@ -56,7 +56,7 @@ def picture(missions: Sequence[FlownMission], path: Path) -> None:
             above.plot(*flown.position[-1, :2], "o", ms=5, color=COLOURS[flown.name])
             height.plot(flown.t, flown.position[:, 2], **style)
             off.semilogy(flown.t, flown.off, **style)
-            if np.any(error := np.linalg.norm(flown.position - flown.believed, axis=1)):
+            if np.any(error := np.linalg.norm(flown.position - flown.estimate, axis=1)):
                 apart.semilogy(flown.t, error, **style)
         for axis, label in ((height, "height [m]"), (off, "off path [m]"), (apart, "error [m]")):
             axis.axvspan(*first.blackout, **SHADE)

@@ -30,11 +30,11 @@ TEST_SEED = 0  # the records of `sagewing bench chaos`
 # Seeds that fit into one compiled program (see `train`).
 WIDTH = 16
 # The share of training in the time of a group (measured); the rest is the test.
-TRAINING_PART = 0.7
+TRAINING_SHARE = 0.7
 
 
 class Variant(NamedTuple):
-    """A change of the default: its axis and label in the tables, and the settings it changes."""
+    """A change of the default: its axis and label in the tables, and the changed settings."""
 
     axis: str
     label: str
@@ -42,7 +42,7 @@ class Variant(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """Variants that change the same setting, and what the default is called among them."""
+    """Variants that change the same setting, and the default's label in their table."""
 
     title: str
     default: str
@@ -76,7 +76,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Ablation:
-    """What all variants of a study share; the defaults are the paper's."""
+    """Settings that all variants of a study share; the defaults are the paper's."""
 
     epochs: int = Schedule.epochs
     batch: int = 64
@@ -92,10 +92,10 @@ class Ablation:
     def setup(self, variant: str) -> ChaosTraining:
         """A variant's training."""
         change = dict(VARIANTS[variant].change)
-        inside = {name: change.pop(name) for name in ("depth", "features") if name in change}
+        of_network = {name: change.pop(name) for name in ("depth", "features") if name in change}
         return replace(
             self.base,
-            architecture=replace(self.base.architecture, **inside),
+            architecture=replace(self.base.architecture, **of_network),
             schedule=replace(self.base.schedule, epochs=self.epochs),
             steps=self.train_steps,
             batch=self.batch,
@@ -116,43 +116,43 @@ class Ablation:
 
 
 def variants_named(text: str) -> list[str]:
-    """Variants by name, by axis or by "paper", "ours" and "all"; the default is among them."""
+    """Variants by name, by axis or by "paper", "ours" and "all"; always with the default."""
     chosen = {DEFAULT}
     for word in text.split(","):
-        found = [
+        named = [
             name
             for name, variant in VARIANTS.items()
             if word in (name, variant.axis, "all")
             or (variant.axis and word == ("ours" if AXES[variant.axis].ours else "paper"))
         ]
-        if not found:
+        if not named:
             known = ", ".join([*VARIANTS, *AXES, "paper", "ours", "all"])
             raise InputError(f"There is no variant or axis {word!r}; known: {known}.")
-        chosen |= set(found)
+        chosen |= set(named)
     return [name for name in VARIANTS if name in chosen]
 
 
 def _card(setup: ChaosTraining) -> dict[str, Any]:
     """A training's settings as plain JSON, without the seeds."""
-    known = settings(setup, [])
-    del known["seeds"]
-    return known
+    card = settings(setup, [])
+    del card["seeds"]
+    return card
 
 
 def setup_of(card: dict[str, Any]) -> ChaosTraining:
     """The training that `_card` describes."""
-    inside = card["policy"]
+    policy = card["policy"]
     decay = tuple((epoch, factor) for epoch, factor in card["schedule"]["decay"])
     return ChaosTraining(
         filter=card["filter"],
         protocol=card["protocol"],
-        architecture=Architecture.from_card(inside),
+        architecture=Architecture.from_card(policy),
         schedule=Schedule(**{**card["schedule"], "decay": decay}),
         steps=card["steps"],
         batch=card["batch"],
-        aux_weight=inside["aux_weight"],
-        bounds=tuple(inside["bounds"]),
-        gain_noise=inside["gain_noise"],
+        aux_weight=policy["aux_weight"],
+        bounds=tuple(policy["bounds"]),
+        gain_noise=policy["gain_noise"],
     )
 
 
@@ -167,21 +167,21 @@ def _work(tasks: list[dict[str, Any]], report: Callable[[float], None]) -> list[
     trained = train_chaos(
         setup,
         [task["seed"] for task in tasks],
-        report=lambda p: report(TRAINING_PART * p.epoch / p.epochs),
+        report=lambda p: report(TRAINING_SHARE * p.epoch / p.epochs),
         width=max(WIDTH, len(tasks)),
     )
     errors = {}
     for i, domain in enumerate(DOMAINS):
-        report(TRAINING_PART + (1.0 - TRAINING_PART) * i / len(DOMAINS))
+        report(TRAINING_SHARE + (1.0 - TRAINING_SHARE) * i / len(DOMAINS))
         errors[domain] = evaluate(trained.models, domain, **test)
     outcomes = []
     for i, losses in enumerate(np.asarray(trained.losses)):
         numbers: dict[str, Any] = {}
         for domain in DOMAINS:
-            found = summary_of(errors[domain][i])
-            numbers[f"{domain}_armse"] = found.armse_mean
-            numbers[f"{domain}_median"] = found.armse_median
-            numbers[f"{domain}_div_pct"] = found.divergence_pct
+            summary = summary_of(errors[domain][i])
+            numbers[f"{domain}_armse"] = summary.armse_mean
+            numbers[f"{domain}_median"] = summary.armse_median
+            numbers[f"{domain}_div_pct"] = summary.divergence_pct
         numbers |= {"loss": float(losses[-20:].mean()), "skipped": int(trained.skipped[i])}
         outcomes.append(Outcome(numbers, {domain: errors[domain][i] for domain in DOMAINS}))
     return outcomes
@@ -190,14 +190,14 @@ def _work(tasks: list[dict[str, Any]], report: Callable[[float], None]) -> list[
 def evaluate(
     policies: Sequence[Any], domain: str, *, protocol: str, seed: int, runs: int, steps: int
 ) -> Float[np.ndarray, "seeds runs"]:
-    """The ARMSE of every run of the test with every policy, NaN where it was lost."""
-    system, reading = SYSTEMS[domain], protocol_named(protocol)
-    filts = [build("ndr", system, reading, policy) for policy in policies]
+    """The ARMSE of every test run with every policy; NaN where the run diverged."""
+    system, test_protocol = SYSTEMS[domain], protocol_named(protocol)
+    filts = [build("ndr", system, test_protocol, policy) for policy in policies]
     keys = jax.random.split(jax.random.key(seed), runs)
-    found = np.empty((len(filts), runs), np.float32)
+    errors = np.empty((len(filts), runs), np.float32)
     for first in range(0, runs, CHUNK):
-        part = slice(first, first + CHUNK)
-        records = episodes_of(keys[part], system, reading, steps)
+        chunk = slice(first, first + CHUNK)
+        records = episodes_of(keys[chunk], system, test_protocol, steps)
         for i, filt in enumerate(filts):
-            found[i, part] = armse(np.asarray(score(filt, records).rmse))
-    return found
+            errors[i, chunk] = armse(np.asarray(score(filt, records).rmse))
+    return errors

@@ -1,4 +1,4 @@
-"""The lines of the ablation's tables: runs pooled over seeds, and against the default."""
+"""The lines of the ablation's tables: runs pooled over seeds, and differences to the default."""
 
 from typing import NamedTuple
 
@@ -21,31 +21,31 @@ class AblationLine(NamedTuple):
     differences: dict[str, dict[str, Interval]]
 
 
-Found = dict[str, dict[int, dict[str, Float[np.ndarray, "runs"]]]]  # by variant, seed, domain
+RunErrors = dict[str, dict[int, dict[str, Float[np.ndarray, "runs"]]]]  # by variant, seed, domain
 
 
-def lines_of(found: Found) -> dict[str, list[AblationLine]]:
+def lines_of(errors: RunErrors) -> dict[str, list[AblationLine]]:
     """The tables' lines by axis; the default is in each."""
-    made = {name: _line(name, found) for name in VARIANTS if found.get(name)}
+    by_variant = {name: _line(name, errors) for name in VARIANTS if errors.get(name)}
     lines = {}
-    for axis, about in AXES.items():
-        of = [line for name, line in made.items() if VARIANTS[name].axis == axis]
-        if of and DEFAULT in made:
-            of.insert(0, made[DEFAULT]._replace(label=about.default))
-        if of:
-            lines[axis] = of
-    return lines or ({"": list(made.values())} if made else {})
+    for axis, title in AXES.items():
+        on_axis = [line for name, line in by_variant.items() if VARIANTS[name].axis == axis]
+        if on_axis and DEFAULT in by_variant:
+            on_axis.insert(0, by_variant[DEFAULT]._replace(label=title.default))
+        if on_axis:
+            lines[axis] = on_axis
+    return lines or ({"": list(by_variant.values())} if by_variant else {})
 
 
-def _line(name: str, found: Found) -> AblationLine:
-    of = found[name]
-    errors = {d: np.stack([arrays[d] for arrays in of.values()]) for d in DOMAINS}
-    pooled = {d: summary_of(errors[d].ravel()) for d in DOMAINS}
-    default = found.get(DEFAULT, {})
-    common = [seed for seed in of if seed in default]
-    apart = {}
+def _line(name: str, errors: RunErrors) -> AblationLine:
+    variant, default = errors[name], errors.get(DEFAULT, {})
+    by_domain = {d: np.stack([arrays[d] for arrays in variant.values()]) for d in DOMAINS}
+    pooled = {d: summary_of(by_domain[d].ravel()) for d in DOMAINS}
+    common = [seed for seed in variant if seed in default]
+    to_default = {}
     if name != DEFAULT and common:
         for d in DOMAINS:
-            ours, theirs = (np.stack([a[seed][d] for seed in common]) for a in (of, default))
-            apart[d] = differences(ours, theirs)
-    return AblationLine(name, VARIANTS[name].label, list(of), errors, pooled, apart)
+            pair = (np.stack([a[seed][d] for seed in common]) for a in (variant, default))
+            to_default[d] = differences(*pair)
+    label = VARIANTS[name].label
+    return AblationLine(name, label, list(variant), by_domain, pooled, to_default)

@@ -20,26 +20,26 @@ STEPS = 60
 
 
 class Footprint(NamedTuple):
-    """Bytes of a program for a flight computer: code and tables; data, and the deepest stack."""
+    """Bytes of a program: code and constants in flash; data and the largest stack in RAM."""
 
     flash: int
     ram: int
 
 
-def on_cortex_m7(made: CSource) -> Footprint | None:
+def on_cortex_m7(source: CSource) -> Footprint | None:
     """The size of a linked program in single precision; None without Debian's cross compiler."""
     compiler = shutil.which("arm-none-eabi-gcc")
     if compiler is None:
         return None
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        write(made, folder)
+        write(source, folder)
         shutil.copy(TIMING / "firmware.c", folder)
         sources = ("firmware.c", f"{NAME}.c")
         flags = (*OPTIMISED, *CORTEX_M7, *BARE, "-fstack-usage")
         run([compiler, *flags, *sources, "-o", "firmware", "-lm"], folder)
-        said = run(["arm-none-eabi-size", "firmware"], folder).splitlines()[1].split()
-        text, data, bss = (int(number) for number in said[:3])
+        sizes = run(["arm-none-eabi-size", "firmware"], folder).splitlines()[1].split()
+        text, data, bss = (int(number) for number in sizes[:3])
         stack = sum(_deepest(path) for path in folder.glob("*.su"))
     return Footprint(text + data, data + bss + stack)
 
@@ -49,16 +49,16 @@ def _deepest(usage: Path) -> int:
 
 
 def on_linux_arm(case: TimedFilter) -> float | None:
-    """The difference after 60 steps between ARM, under qemu, and this machine, in single precision.
+    """The difference between ARM, under qemu, and this machine after 60 steps in single precision.
 
-    The largest difference of a state, relative where it is above 1. None without compiler or qemu.
+    The largest over the states, relative where a state exceeds 1. None without compiler or qemu.
     """
     compiler, emulator = shutil.which("arm-linux-gnueabihf-gcc"), shutil.which("qemu-arm")
     if compiler is None or emulator is None:
         return None
     with (
-        loop(case, ["cc", *OPTIMISED]) as here,
-        loop(case, [compiler, *OPTIMISED, "-static"], (emulator,)) as there,
+        loop(case, ["cc", *OPTIMISED]) as on_host,
+        loop(case, [compiler, *OPTIMISED, "-static"], (emulator,)) as on_arm,
     ):
-        a, b = here(STEPS), there(STEPS)
+        a, b = on_host(STEPS), on_arm(STEPS)
     return float(np.max(np.abs(a - b) / np.maximum(np.abs(a), 1.0)))

@@ -1,4 +1,4 @@
-"""A model card's figures: a filter's errors on flights that it was not trained on."""
+"""The error figures in a model card: of a filter on flights that it was not trained on."""
 
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,17 @@ Figures = dict[str, dict[str, float]]
 
 def figures(rows: list[dict[str, Any]], name: str) -> Figures:
     """Means over flights and draws, and the median drift, in every scenario of `bench flight`."""
-    found: Figures = {}
+    by_scenario: Figures = {}
     for scenario in dict.fromkeys(row["scenario"] for row in rows):
-        of = [row for row in rows if (row["filter"], row["scenario"]) == (name, scenario)]
-        means = {e: float(np.mean([row[e] for row in of])) for e in ("pos_rmse_m", "att_rmse_rad")}
-        found[scenario] = means | {"drift_m": float(np.median([row["drift_m"] for row in of]))}
-    return found
+        own = [row for row in rows if (row["filter"], row["scenario"]) == (name, scenario)]
+        means = {e: float(np.mean([row[e] for row in own])) for e in ("pos_rmse_m", "att_rmse_rad")}
+        drift = float(np.median([row["drift_m"] for row in own]))
+        by_scenario[scenario] = means | {"drift_m": drift}
+    return by_scenario
 
 
 def add_figures(folder: Path, figures: dict[str, Any], not_for: str) -> None:
-    """Write figures, and what the filter is not for, into the card of a policy's folder."""
+    """Write figures, and what the filter is not suited for, into a policy's card."""
     card = read_card(folder)
     card["provenance"] |= {"figures": figures, "not_for": not_for}
     write_card(folder, card)

@@ -1,4 +1,4 @@
-"""The chaotic systems: every filter on the same records, from the same starts."""
+"""The chaotic systems: every filter on the same records, from the same initial states."""
 
 import math
 import time
@@ -29,25 +29,25 @@ from sagewing.problems.chaos import (
 )
 from sagewing.problems.weights import chaos_weights
 
-# Records in one call of a compiled program, and those whose whole estimate is kept for figures.
+# Records in one call of a compiled program, and those whose estimates are kept for figures.
 CHUNK = 1000
 KEPT = 16
 CRMSE_EVERY = 10
-# The attractors lie well within this; a truth beyond it has diverged.
+# Far larger than the attractors: a true state beyond it has diverged.
 RUNAWAY = 1000.0
 
 
 class Kept(NamedTuple):
-    """Some estimates in full, batch and time first; `d` is None for a filter that adapts none."""
+    """The estimates of the first records, batch and time first; `d` is None if there is none."""
 
     x: Float[np.ndarray, "B T n_x"]
     d: Float[np.ndarray, "B T n_d"] | None
 
 
 class Scores(NamedTuple):
-    """A filter's errors on every record, its first estimates, and its time for a step.
+    """A filter's errors on every record, the estimates of the first records, and its step time.
 
-    That time is NaN where all records went in one chunk, which compiles.
+    The time is NaN if there is one chunk only, whose time includes compilation.
     """
 
     rmse: Float[np.ndarray, "B T"]
@@ -58,7 +58,7 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class ChaosComparison:
-    """The filters' scores on one system, in the order in which they were asked for."""
+    """The filters' scores on one system, in the order of the request."""
 
     system: str
     truth: Float[np.ndarray, "B T n_x"]
@@ -68,13 +68,13 @@ class ChaosComparison:
 
 
 def check_names(filters: Sequence[str], systems: Sequence[str]) -> None:
-    """Refuse a name that is not known, and say which are."""
+    """Refuse an unknown name, and list the known ones."""
     catalogue.check_names(filters, also=(ORACLE,))
     check_known("system", systems, SYSTEMS)
 
 
 def build(name: str, system: ChaoticSystem, protocol: Protocol, learned: Any = None) -> Any:
-    """A filter by its name in tables and options, with the shipped weights or with `learned`."""
+    """The filter of this name, with the shipped weights or with `learned`."""
     model = system.model(protocol, adaptive=catalogue.check(name).adapts)
     if learned is None:
         learned = chaos_weights(name, protocol.base)
@@ -92,9 +92,9 @@ def compare(
     learned: dict[str, Any] | None = None,
     report: Callable[[str], None] = lambda name: None,
 ) -> ChaosComparison:
-    """Run the filters over `runs` records of one system; `report` is told of every chunk done.
+    """Run the filters over `runs` records of one system; `report` is called after every chunk.
 
-    `learned` replaces the shipped weights of the filters that it names.
+    `learned` has weights by filter name, in place of the shipped ones.
     """
     check_names(filters, (system,))
     chosen = SYSTEMS[system]
@@ -115,7 +115,7 @@ def compare_built(
     steps: int,
     report: Callable[[str], None] = lambda name: None,
 ) -> ChaosComparison:
-    """Run filters that are built already, by name; None stands for the oracle."""
+    """Run filters that are already built, by name; None means the oracle."""
     keys = jax.random.split(jax.random.key(seed), runs)
     parts: dict[str, list[Any]] = {name: [] for name in filts}
     seconds: dict[str, list[float]] = {name: [] for name in filts}
@@ -136,20 +136,20 @@ def compare_built(
     size = {"runs": runs, "steps": steps}
     for name in filts:
         rmse, nees, x, d = zip(*parts.pop(name), strict=True)
-        found = Scores(
+        scored = Scores(
             np.concatenate(rmse),
             np.concatenate(nees),
             Kept(x[0], d[0]),
             1e6 * min(seconds[name][1:], default=math.nan),  # the first compiles
         )
-        scores[name] = found
-        rows.append({"filter": name, "system": system.name, **size, **row(found)})
+        scores[name] = scored
+        rows.append({"filter": name, "system": system.name, **size, **row(scored)})
     truth_lost = float(100.0 * np.mean(np.concatenate(lost)))
     return ChaosComparison(system.name, np.asarray(truth), truth_lost, scores, rows)
 
 
 def row(scores: Scores) -> dict[str, Any]:
-    """A filter's scores as numbers of a table."""
+    """A filter's scores as the numbers of a table's row."""
     kept = ~diverged(scores.rmse)
     nees = np.mean(scores.nees[kept], axis=-1, dtype=np.float64)
     return {
@@ -162,19 +162,19 @@ def row(scores: Scores) -> dict[str, Any]:
 
 
 def oracle(system: ChaoticSystem, protocol: Protocol, records: Episodes) -> OracleEKF:
-    """The EKF with the true noise of these records."""
+    """The EKF with the true noise of every step of these records."""
     q, r = (jnp.moveaxis(a, 0, -1) for a in (records.q, records.r))
     return OracleEKF(system.model(protocol), q, r)
 
 
 @jax.jit
 def _lost(truth: Float[Array, "B T n_x"]) -> Array:
-    """Which truths diverged: no filter can follow them."""
+    """Which true trajectories diverged: no filter can follow them."""
     return ~jnp.all(jnp.sqrt(jnp.mean(truth**2, axis=-1)) <= RUNAWAY, axis=-1)
 
 
 class StepScores(NamedTuple):
-    """Of every record and step RMSE_k and NEES_k, of the first few records also x and d."""
+    """RMSE_k and NEES_k of every record and step; x and d of the first records."""
 
     rmse: Float[Array, "B T"]
     nees: Float[Array, "B T"]
@@ -183,7 +183,7 @@ class StepScores(NamedTuple):
 
 
 def score(filt: Filter, records: Episodes) -> StepScores:
-    """The errors of every record, computed as the filter goes."""
+    """The errors of every record, computed inside the filter's loop."""
     return run(
         filt, records.x0, records.P0, records.z, dt=DT, save=_scores, extra=records.truth
     ).values

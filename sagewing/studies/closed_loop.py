@@ -1,4 +1,4 @@
-"""The closed loop: a simulated quadrotor that flies on a filter's estimates, through a blackout."""
+"""Closed loop: a simulated quadrotor flies on a filter's estimates, through a blackout."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from sagewing.sim.mission import EASE, ROW, TOUCHDOWN, Mission, distance_to_path
 from sagewing.sim.paths import circles
 
 BLACKOUT = 2.0  # seconds, in the middle of the circle
-CORRIDOR = 1.0  # m: farther from its path than this is lost
-SOFT = 1.0  # m/s: a faster touchdown is a crash
+CORRIDOR = 1.0  # m: a vehicle farther from its path counts as lost
+SOFT = 1.0  # m/s: a faster touchdown counts as a crash
 
 # Makes an object with `step(z, u, dt) -> (x, P)` from x0 and P0; None flies on the true state.
 Estimator = Callable[[Any, Any], Any] | None
@@ -33,7 +33,7 @@ class FlownMission:
     t: Float[np.ndarray, "T"]
     position: Float[np.ndarray, "T 3"]
     path: Float[np.ndarray, "T 3"]
-    believed: Float[np.ndarray, "T 3"]
+    estimate: Float[np.ndarray, "T 3"]
     off: Float[np.ndarray, "T"]  # m from the nearest point of the path
     blackout: tuple[float, float]  # s
     row: dict[str, Any]
@@ -41,7 +41,7 @@ class FlownMission:
 
 def fly(
     name: str,
-    make: Estimator,
+    make_estimator: Estimator,
     P0: Float[np.ndarray, "n n"],
     degradation: Degradation,
     *,
@@ -50,55 +50,55 @@ def fly(
     seconds: float = 10.0,
     blackout: float = BLACKOUT,
 ) -> FlownMission:
-    """Hover, fly a circle through a blackout, land; all draws follow from the seed."""
+    """Hover, fly a circle through a blackout, land; the seed determines all random draws."""
     k_circle, k_flight = jax.random.split(jax.random.fold_in(jax.random.key(seed), circle))
     mission = Mission(jax.tree.map(lambda a: a[circle], circles(k_circle)), seconds)
     vehicle, now = draw_vehicle(k_flight, mission, degradation)
     middle = EASE + seconds / 2
-    dark = (middle - blackout / 2, middle + blackout / 2)
+    outage = (middle - blackout / 2, middle + blackout / 2)
     x0 = jnp.zeros_like(now.x).at[R].set(now.x[R]).at[Q].set(now.x[Q])
-    online = None if make is None else make(x0, P0)
-    believed = x0 if online is not None else now.x
-    xs, said = [], []
+    online = None if make_estimator is None else make_estimator(x0, P0)
+    estimate = x0 if online is not None else now.x
+    xs, estimates = [], []
     for k in range(vehicle.rows):
-        now, sensed = vehicle.advance(now, believed, jnp.asarray(k))
+        now, sensed = vehicle.advance(now, estimate, jnp.asarray(k))
         if online is None:
-            believed = now.x
+            estimate = now.x
         else:
-            mode = IMU if round(dark[0] / ROW) <= k < round(dark[1] / ROW) else POSE
+            mode = IMU if round(outage[0] / ROW) <= k < round(outage[1] / ROW) else POSE
             z = sensed.imu if mode == IMU else sensed.pose
             u = np.concatenate([[mode], sensed.imu, sensed.motors])
-            believed = jnp.asarray(online.step(z, u, ROW)[0])
+            estimate = jnp.asarray(online.step(z, u, ROW)[0])
         xs.append(np.asarray(now.x))
-        said.append(np.asarray(believed))
+        estimates.append(np.asarray(estimate))
         if xs[-1][2] < TOUCHDOWN:
             break
-    x, estimate = np.array(xs), np.array(said)
+    x, estimated = np.array(xs), np.array(estimates)
     t = ROW * np.arange(1, len(x) + 1)
     path = np.asarray(vehicle.goals.place[:, -1, :3])
     off = distance_to_path(x[:, R], path)
-    judged = _judged(x, estimate, off, t, dark, mission.landing_start)
-    row = {"filter": name, "circle": circle, "seed": seed, **judged}
-    return FlownMission(name, t, x[:, R], path[: len(x)], estimate[:, R], off, dark, row)
+    scores = _scores(x, estimated, off, t, outage, mission.landing_start)
+    row = {"filter": name, "circle": circle, "seed": seed, **scores}
+    return FlownMission(name, t, x[:, R], path[: len(x)], estimated[:, R], off, outage, row)
 
 
-def _judged(
+def _scores(
     x: np.ndarray,
     estimate: np.ndarray,
     off: np.ndarray,
     t: np.ndarray,
-    dark: tuple[float, float],
+    outage: tuple[float, float],
     over: float,
 ) -> dict[str, Any]:
-    """The errors of a mission; one that ended in the blackout has no drift."""
-    apart = np.linalg.norm(estimate[:, R] - x[:, R], axis=1)
-    seen_again = np.searchsorted(t, dark[1] - 0.5 * ROW)
+    """The errors of a mission; the drift is None if it ended in the blackout."""
+    position_error = np.linalg.norm(estimate[:, R] - x[:, R], axis=1)
+    pose_returns = np.searchsorted(t, outage[1] - 0.5 * ROW)
     speed = abs(float((rotation_matrix(jnp.asarray(x[-1, Q])) @ x[-1, V])[2]))
     down, in_time = x[-1, 2] < TOUCHDOWN, t[-1] > over
     return {
-        "pos_rmse_m": rms(apart),
+        "pos_rmse_m": rms(position_error),
         "att_rmse_rad": rms(attitude_error(estimate[:, Q], x[:, Q])),
-        "drift_m": float(apart[seen_again]) if seen_again < len(t) else None,
+        "drift_m": float(position_error[pose_returns]) if pose_returns < len(t) else None,
         "off_path_max_m": float(np.max(off)),
         "stayed": bool(np.max(off) < CORRIDOR),
         "seconds": float(t[-1]),

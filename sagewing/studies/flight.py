@@ -1,4 +1,4 @@
-"""The flight benchmark: every filter on the same degraded flights, from the same starts."""
+"""The flight benchmark: every filter on the same degraded flights and initial states."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ NOISIER = 2.0  # the variance of the pose noise in a disturbance (paper)
 
 
 class Estimates(NamedTuple):
-    """A filter's estimates of all records, batch and time first; None for what it does not give."""
+    """A filter's estimates of all records, batch and time first; None for an output it lacks."""
 
     x: Float[np.ndarray, "B T n_x"]
     nees: Float[np.ndarray, "B T"]
@@ -38,7 +38,7 @@ class Estimates(NamedTuple):
     r: Float[np.ndarray, "B T n_z"] | None
     d: Float[np.ndarray, "B T n_d"] | None
     pose_std: Float[np.ndarray, "B T 6"] | None = None  # m; rad, a small rotation in the body
-    nis: Float[np.ndarray, "B T"] | None = None  # NaN where nothing arrived
+    nis: Float[np.ndarray, "B T"] | None = None  # NaN at a step without a measurement
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class FlightComparison:
 
 
 def check_names(filters: Sequence[str], scenarios: Sequence[str]) -> None:
-    """Refuse a name that is not known, and say which are."""
+    """Refuse an unknown name, and list the known ones."""
     catalogue.check_names(filters)
     check_known("scenario", scenarios, SCENARIOS)
 
 
 def window_of(flight: Flight) -> slice:
-    """The steps of the middle two seconds; step k is the row after row k."""
+    """The steps of the middle two seconds; step k leads from row k to row k + 1."""
     steps = len(flight.t) - 1
     half = round(WINDOW / 2 / flight.dt)
     if steps < 4 * half:
@@ -79,20 +79,20 @@ def window_of(flight: Flight) -> slice:
 def make_records(
     scenario: str, flights: Sequence[Flight], noise: Degradation, seed: int, seeds: int
 ) -> tuple[FlightRecord, list[slice]]:
-    """All flights with so many draws of noise each, padded to the longest by missing rows."""
+    """All flights, each with `seeds` draws of noise, padded with NaN rows to the longest."""
     longest = max(len(flight.t) for flight in flights) - 1
     parts, windows = [], []
     for i, flight in enumerate(flights):
-        inside = window_of(flight)
+        window = window_of(flight)
         steps = len(flight.t) - 1
-        there = np.zeros(steps)
-        there[inside] = 1.0
-        mode = there * (IMU if scenario == "denial" else POSE)
-        noisier = 1.0 + there * (NOISIER - 1.0) * (scenario == "disturbance")
+        in_window = np.zeros(steps)
+        in_window[window] = 1.0
+        mode = in_window * (IMU if scenario == "denial" else POSE)
+        noisier = 1.0 + in_window * (NOISIER - 1.0) * (scenario == "disturbance")
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), i), seeds)
-        made = _records(keys, rows_of(flight), mode, noisier, noise, flight.dt)
-        parts.append(jax.tree.map(lambda a: _padded(a, longest), made))
-        windows.append(inside)
+        records = _records(keys, rows_of(flight), mode, noisier, noise, flight.dt)
+        parts.append(jax.tree.map(lambda a: _padded(a, longest), records))
+        windows.append(window)
     return jax.tree.map(lambda *a: jnp.concatenate(a), *parts), windows
 
 
@@ -104,7 +104,7 @@ def _records(
 
 
 def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "B *longest n"]:
-    """Rows that are missing at the end, as NaN; what has no time axis stays."""
+    """Append NaN rows up to the longest flight; an array without a time axis is not changed."""
     a = np.asarray(series)
     if a.ndim == 2:
         return a
@@ -112,7 +112,7 @@ def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "
 
 
 def build(name: str, model: Model, learned: Any = None) -> Any:
-    """A filter by its name in tables and options."""
+    """The filter of this name."""
     return catalogue.build(name, model, Q0, R0, learned)
 
 
@@ -129,7 +129,7 @@ def compare(
     seeds: int = 5,
     report: Callable[[str], None] = lambda name: None,
 ) -> FlightComparison:
-    """Run the filters through one scenario; `learned` has the weights of those that need some."""
+    """Run the filters through one scenario; `learned` has the learned parts, by filter name."""
     check_names(filters, (scenario,))
     records, windows = make_records(scenario, flights, noise, seed, seeds)
     dt, length = flights[0].dt, [len(flight.t) - 1 for flight in flights]
@@ -137,13 +137,12 @@ def compare(
     estimates, rows = {}, []
     for name in filters:
         filt = build(name, model, learned.get(name))
-        made = jax.tree.map(np.asarray, estimate(filt, records, dt))
-        estimates[name] = made
+        estimates[name] = jax.tree.map(np.asarray, estimate(filt, records, dt))
         for i in range(len(flights) * seeds):
             flight = i // seeds
-            scored = score(made, records, i, length[flight], windows[flight])
-            where = {"filter": name, "scenario": scenario, "flight": flights[flight].name}
-            rows.append({**where, "noise": i % seeds, **scored})
+            scored = score(estimates[name], records, i, length[flight], windows[flight])
+            labels = {"filter": name, "scenario": scenario, "flight": flights[flight].name}
+            rows.append({**labels, "noise": i % seeds, **scored})
         report(name)
     rows += _references(scenario, flights, windows)
     return FlightComparison(
@@ -152,13 +151,13 @@ def compare(
 
 
 def estimate(filt: Filter, records: FlightRecord, dt: float) -> Estimates:
-    """The filter over all records at once."""
+    """Run the filter over all records in one batch."""
     z, u = records.z, jnp.nan_to_num(records.u)
     extra = (records.position, records.quaternion, jnp.isfinite(z))
-    return Estimates(*run(filt, records.x0, P0, z, u, dt, save=_kept, extra=extra).values)
+    return Estimates(*run(filt, records.x0, P0, z, u, dt, save=_saved, extra=extra).values)
 
 
-def _kept(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, ...]:
+def _saved(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, ...]:
     position, quaternion, arrived = extra
     S = pose_covariance(step.x, step.P)
     error = nees(step.x, S, position, quaternion)
@@ -167,53 +166,56 @@ def _kept(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, 
 
 
 def score(
-    made: Estimates, records: FlightRecord, i: int, steps: int, window: slice
+    estimates: Estimates, records: FlightRecord, i: int, steps: int, window: slice
 ) -> dict[str, float]:
     """The errors and the consistency of one record."""
-    x = made.x[i, :steps]
-    apart = np.linalg.norm(x[:, R] - np.asarray(records.position[i, :steps]), axis=1)
-    turned = attitude_error(x[:, Q], np.asarray(records.quaternion[i, :steps]))
+    x = estimates.x[i, :steps]
+    position_errors = np.linalg.norm(x[:, R] - np.asarray(records.position[i, :steps]), axis=1)
+    attitude_errors = attitude_error(x[:, Q], np.asarray(records.quaternion[i, :steps]))
     return {
-        **_errors(apart, turned, window),
-        "nees_mean": float(np.mean(made.nees[i, :steps], dtype=np.float64)),
-        "nees_median": float(np.median(made.nees[i, :steps])),
+        **_errors(position_errors, attitude_errors, window),
+        "nees_mean": float(np.mean(estimates.nees[i, :steps], dtype=np.float64)),
+        "nees_median": float(np.median(estimates.nees[i, :steps])),
     }
 
 
-def _errors(apart: np.ndarray, turned: np.ndarray, window: slice) -> dict[str, float]:
+def _errors(
+    position_errors: np.ndarray, attitude_errors: np.ndarray, window: slice
+) -> dict[str, float]:
     return {
-        "pos_rmse_m": rms(apart),
-        "att_rmse_rad": rms(turned),
-        "window_pos_rmse_m": rms(apart[window]),
-        "window_att_rmse_rad": rms(turned[window]),
-        "drift_m": float(apart[window.stop - 1]),
+        "pos_rmse_m": rms(position_errors),
+        "att_rmse_rad": rms(attitude_errors),
+        "window_pos_rmse_m": rms(position_errors[window]),
+        "window_att_rmse_rad": rms(attitude_errors[window]),
+        "drift_m": float(position_errors[window.stop - 1]),
     }
 
 
 def _references(
     scenario: str, flights: Sequence[Flight], windows: Sequence[slice]
 ) -> list[dict[str, Any]]:
-    """Rows without a filter: the vehicle's own estimate, and the IMU alone in a blackout."""
+    """Rows without a filter: the vehicle's logged estimate, and the IMU alone in a blackout."""
     rows = []
     for flight, window in zip(flights, windows, strict=True):
-        where = {"scenario": scenario, "flight": flight.name, "noise": None}
+        labels = {"scenario": scenario, "flight": flight.name, "noise": None}
         if flight.onboard is not None:
-            apart = np.linalg.norm(flight.onboard.position - flight.position, axis=1)[1:]
-            turned = attitude_error(flight.onboard.quaternion, flight.quaternion)[1:]
-            rows.append({"filter": ONBOARD, **where, **_errors(apart, turned, window)})
+            position_errors = np.linalg.norm(flight.onboard.position - flight.position, axis=1)[1:]
+            attitude_errors = attitude_error(flight.onboard.quaternion, flight.quaternion)[1:]
+            errors = _errors(position_errors, attitude_errors, window)
+            rows.append({"filter": ONBOARD, **labels, **errors})
         if scenario == "denial":
-            apart, turned = dead_reckoning(flight, window)
-            found = {
-                "window_pos_rmse_m": rms(apart),
-                "window_att_rmse_rad": rms(turned),
-                "drift_m": float(apart[-1]),
+            position_errors, attitude_errors = dead_reckoning(flight, window)
+            errors = {
+                "window_pos_rmse_m": rms(position_errors),
+                "window_att_rmse_rad": rms(attitude_errors),
+                "drift_m": float(position_errors[-1]),
             }
-            rows.append({"filter": DEAD_RECKONING, **where, **found})
+            rows.append({"filter": DEAD_RECKONING, **labels, **errors})
     return rows
 
 
 def dead_reckoning(flight: Flight, window: slice) -> tuple[np.ndarray, np.ndarray]:
-    """Errors in position and attitude of the IMU alone, from the truth at the window's start."""
+    """Position and attitude errors of integrating the IMU from the true state at the start."""
     rows = rows_of(flight)
     first, last = window.start, window.stop
     model = QuadrotorKinematic()
@@ -226,8 +228,8 @@ def dead_reckoning(flight: Flight, window: slice) -> tuple[np.ndarray, np.ndarra
         x = model.normalize(model.transition(x, u, flight.dt))
         return x, x
 
-    _, made = jax.lax.scan(step, x, rows.imu[first + 1 : last + 1])
-    made = np.asarray(made)
+    _, states = jax.lax.scan(step, x, rows.imu[first + 1 : last + 1])
+    states = np.asarray(states)
     truth = flight.position[first + 1 : last + 1]
-    turned = attitude_error(made[:, Q], flight.quaternion[first + 1 : last + 1])
-    return np.linalg.norm(made[:, R] - truth, axis=1), turned
+    attitude_errors = attitude_error(states[:, Q], flight.quaternion[first + 1 : last + 1])
+    return np.linalg.norm(states[:, R] - truth, axis=1), attitude_errors

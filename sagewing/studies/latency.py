@@ -23,11 +23,11 @@ from sagewing.runtime.online import Online
 TIMING = Path(__file__).parent / "timing"
 BACKENDS = ("jax", "c", "c-loop")
 WARM_UP = 200
-ROUNDS = 5  # in a loop of C, where a step is so short that any other program can be seen in it
+ROUNDS = 5  # of a loop of C, whose short steps are disturbed by any other program
 
 
 class TimedFilter(NamedTuple):
-    """A filter, where it starts, and rows of measurements and inputs to go round and round."""
+    """A filter, its initial state, and rows of measurements and inputs that are used cyclically."""
 
     filt: Filter
     x0: Float[np.ndarray, "n_x"]
@@ -37,14 +37,14 @@ class TimedFilter(NamedTuple):
 
 
 def measured(case: TimedFilter, backend: str, steps: int) -> Float[np.ndarray, "rounds steps"]:
-    """The microseconds of every step, in several rounds where steps are short."""
+    """The microseconds of every step; a loop of C is timed in several rounds."""
     if backend == "c-loop":
         return _in_c(case, steps)
     return _from_python(case, backend, steps)[None]
 
 
 def summary(us: Float[np.ndarray, "rounds steps"]) -> dict[str, Any]:
-    """The quietest round, which other programs disturbed least, and the quantiles of each."""
+    """Statistics of the round with the smallest 99th percentile, and quantiles of every round."""
     p99 = np.quantile(us, 0.99, axis=1)
     quietest = us[np.argmin(p99)]
     return {
@@ -60,7 +60,7 @@ def _from_python(case: TimedFilter, backend: Any, steps: int) -> np.ndarray:
     z = case.z.astype(np.float32)
     u = list(case.u.astype(np.float32)) if case.u.shape[1] else [None] * len(z)
     online = Online(case.filt, case.x0, case.P0, backend=backend)
-    spent = np.empty(steps)
+    microseconds = np.empty(steps)
     done = jax.block_until_ready if backend == "jax" else lambda x: None  # C has no queue
     for k in range(-WARM_UP, steps):
         row = k % len(z)
@@ -69,12 +69,12 @@ def _from_python(case: TimedFilter, backend: Any, steps: int) -> np.ndarray:
         done(x)
         after = time.perf_counter_ns()
         if k >= 0:
-            spent[k] = 1e-3 * (after - before)
-    return spent
+            microseconds[k] = 1e-3 * (after - before)
+    return microseconds
 
 
 def _in_c(case: TimedFilter, steps: int) -> np.ndarray:
-    """A program of its own, compiled as the library that Python calls is."""
+    """Time a separate program, compiled with the flags of the library that Python calls."""
     flags = [flag for flag in FLAGS if flag not in ("-fPIC", "-shared")]
     with loop(case, ["cc", *flags]) as program:
         program(WARM_UP)
@@ -87,7 +87,7 @@ def _round(program: "Loop", steps: int) -> np.ndarray:
 
 
 class Loop(NamedTuple):
-    """The program that takes steps one after the other, and where it writes their times."""
+    """A program that runs steps in a loop and writes their times to a file."""
 
     command: tuple[str, ...]
     folder: Path
@@ -99,19 +99,19 @@ class Loop(NamedTuple):
         return self.folder / "out"
 
     def __call__(self, steps: int) -> Float[np.ndarray, "n_x"]:
-        """Take so many steps; the state after the last one."""
-        said = run([*self.command, str(steps), str(self.rows), "in", "out"], self.folder)
-        return np.array([float(line) for line in said.split()])
+        """Run this number of steps; returns the state after the last one."""
+        printed = run([*self.command, str(steps), str(self.rows), "in", "out"], self.folder)
+        return np.array([float(line) for line in printed.split()])
 
 
 @contextmanager
 def loop(case: TimedFilter, compiler: list[str], emulator: tuple[str, ...] = ()) -> Iterator[Loop]:
-    """The program of a case, built by this compiler, in a folder of its own."""
-    made = c_source(case.filt, case.u.shape[1], dtype=np.float32)
+    """The program of a case, built by this compiler in a temporary folder."""
+    source = c_source(case.filt, case.u.shape[1], dtype=np.float32)
     numbers = np.concatenate([case.x0, case.P0.ravel(), np.hstack([case.u, case.z]).ravel()])
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        write(made, folder)
+        write(source, folder)
         shutil.copy(TIMING / "loop.c", folder)
         run_compiler(
             [*compiler, "loop.c", f"{NAME}.c", "-o", "loop", "-lm"], folder
@@ -120,13 +120,13 @@ def loop(case: TimedFilter, compiler: list[str], emulator: tuple[str, ...] = ())
         yield Loop((*emulator, "./loop"), folder, len(case.z))
 
 
-def write(made: CSource, folder: Path) -> None:
-    """The two files of a filter."""
-    (folder / f"{NAME}.h").write_text(made.header)
-    (folder / f"{NAME}.c").write_text(made.code)
+def write(source: CSource, folder: Path) -> None:
+    """Write the two files of a filter's C."""
+    (folder / f"{NAME}.h").write_text(source.header)
+    (folder / f"{NAME}.c").write_text(source.code)
 
 
 def run(command: list[str], folder: Path) -> str:
-    """What a command prints."""
+    """Run a command; returns its standard output."""
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout

@@ -1,4 +1,4 @@
-"""A policy that was trained on one's own logs against the tuned EKF, on a flight kept aside."""
+"""Compare a policy trained on a user's logs with the tuned EKF, on a held-out flight."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,14 +23,14 @@ def compare_on_test(
     learned: dict[str, Any],
     report: Callable[[str], None] = lambda note: None,
 ) -> list[dict[str, Any]]:
-    """The rows of both filters on the flight that was kept aside."""
+    """The rows of both filters on the held-out flight."""
     rows: list[dict[str, Any]] = []
     for scenario in SCENARIOS:
 
-        def named(name: str, scenario: str = scenario) -> None:
+        def report_filter(name: str, scenario: str = scenario) -> None:
             report(f"{scenario}, {name}")
 
-        made = compare(
+        comparison = compare(
             scenario,
             data.test,
             filters=(BASELINE, setup.filter),
@@ -39,22 +39,22 @@ def compare_on_test(
             without_pose=setup.without_pose,
             noise=NOISE[noise],
             seeds=DRAWS,
-            report=named,
+            report=report_filter,
         )
-        rows += made.rows
+        rows += comparison.rows
     return rows
 
 
 def write_figures(folder: Path, rows: list[dict[str, Any]], name: str, data: Dataset) -> list[str]:
-    """Write both filters' figures into the policy's card; whether to fly it, in sentences."""
+    """Write both filters' figures into the policy's card; returns the verdict."""
     own, other = figures(rows, name), figures(rows, BASELINE)
-    about = {"flights": [flight.name for flight in data.test], "kept aside": True}
-    add_figures(folder, {**about, name: own, BASELINE: other}, NOT_FOR)
+    source = {"flights": [flight.name for flight in data.test], "kept aside": True}
+    add_figures(folder, {**source, name: own, BASELINE: other}, NOT_FOR)
     return verdict(own, other)
 
 
 def verdict(own: Figures, other: Figures) -> list[str]:
-    """Whether to fly the policy, in a sentence for each scenario."""
+    """Whether the policy is better than the EKF: one sentence for each scenario."""
     lines = []
     for scenario in own:
         a, b = own[scenario]["pos_rmse_m"], other[scenario]["pos_rmse_m"]

@@ -1,4 +1,4 @@
-"""One record of a comparison as a scene."""
+"""One record of a comparison as a scene, for the plots of a page."""
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +19,20 @@ def scene_of(comparison: FlightComparison, i: int) -> Scene:
     z, u, position, quaternion = (
         np.asarray(a, np.float64)[i, :steps] for a in comparison.records[1:]
     )
-    seen = np.where(u[:, :1] == POSE, z, np.nan)
-    measured = jax.vmap(from_euler_angles)(jnp.asarray(seen[:, ANGLES]))
+    pose = np.where(u[:, :1] == POSE, z, np.nan)
+    measured = jax.vmap(from_euler_angles)(jnp.asarray(pose[:, ANGLES]))
     t = comparison.dt * np.arange(1, steps + 1)
     outages = () if comparison.scenario == "baseline" else (_seconds(t, window),)
     return Scene(
         name=f"{comparison.flights[flight].name}, {comparison.scenario}",
         t=t,
-        measured=Pose(seen[:, R], np.asarray(measured, np.float64)),
+        measured=Pose(pose[:, R], np.asarray(measured, np.float64)),
         arrived=np.sum(np.isfinite(z), axis=1).astype(np.float64),
         truth=Pose(position, quaternion),
         outages=outages,
-        tracks=tuple(_track(name, made, i, steps) for name, made in comparison.estimates.items()),
+        tracks=tuple(
+            _track(name, estimates, i, steps) for name, estimates in comparison.estimates.items()
+        ),
     )
 
 
@@ -38,8 +40,8 @@ def _seconds(t: np.ndarray, window: slice) -> tuple[float, float]:
     return float(t[window.start]), float(t[window.stop - 1])
 
 
-def _track(name: str, made: Estimates, i: int, steps: int) -> Track:
-    x, _, q, r, d, std, nis = (None if a is None else a[i, :steps] for a in made)
+def _track(name: str, estimates: Estimates, i: int, steps: int) -> Track:
+    x, _, q, r, d, std, nis = (None if a is None else a[i, :steps] for a in estimates)
     assert x is not None
     return Track(
         name,

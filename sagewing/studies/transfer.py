@@ -21,12 +21,12 @@ OFFSETS = (*COUPLED, *DECOUPLED)
 FROM_FLIGHT, FROM_CHAOS = "ndr-from-flight", "ndr-from-chaos"
 UNTRAINED = "ndr-untrained"
 
-# Of the filter around a policy from elsewhere, in both directions: those of the chaos filter.
+# Of the filter that runs a transferred policy, in both directions: as in the chaos filter.
 BOUNDS = ChaosTraining().bounds
 
 
 def native(gain_noise: GainNoise) -> str:
-    """The row of the policy that was trained on chaos, in a filter of this kind."""
+    """The catalogue name of the policy that was trained on chaos with this gain noise."""
     return "ndr" if gain_noise == "prior" else f"ndr-{gain_noise}"
 
 
@@ -49,10 +49,10 @@ def to_chaos(
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
 ) -> chaos.ChaosComparison:
-    """A large policy on a chaotic system at every offset, after references.
+    """A policy for a larger filter on a chaotic system, at every offset, with references.
 
-    Those are the EKF, an untrained policy and one at home; a row has `z_off` and `x_off`, which
-    are None for them.
+    The references come first: the EKF, an untrained policy and the policy trained on chaos. Their
+    rows have None for `z_off` and `x_off`.
     """
     chaos.check_names((native(gain_noise),), (system,))
     chosen = SYSTEMS[system]
@@ -64,22 +64,22 @@ def to_chaos(
         ),
         native(gain_noise): chaos.build(native(gain_noise), chosen, protocol),
     }
-    where: dict[str, tuple[str, int | None, int | None]] = {
+    labels: dict[str, tuple[str, int | None, int | None]] = {
         name: (name, None, None) for name in filts
     }
     for z_off, x_off in offsets:
         name = f"{FROM_FLIGHT}, z_off={z_off}, x_off={x_off}"
         embedded = Embedded(policy, len(Q_BASE), len(R_BASE), x_off, z_off, bounds, gain_noise)
         filts[name] = NDRSageHusa(model, Q_BASE, R_BASE, embedded)
-        where[name] = (FROM_FLIGHT, z_off, x_off)
-    found = chaos.compare_built(
+        labels[name] = (FROM_FLIGHT, z_off, x_off)
+    comparison = chaos.compare_built(
         chosen, protocol, filts, seed=seed, runs=runs, steps=steps, report=report
     )
     rows = []
-    for row in found.rows:
-        name, z_off, x_off = where[row["filter"]]
+    for row in comparison.rows:
+        name, z_off, x_off = labels[row["filter"]]
         rows.append({**row, "filter": name, "z_off": z_off, "x_off": x_off})
-    return replace(found, rows=rows)
+    return replace(comparison, rows=rows)
 
 
 def to_flight(
@@ -95,27 +95,28 @@ def to_flight(
     gain_noise: GainNoise = "prior",
     report: Callable[[str], None] = lambda name: None,
 ) -> list[dict[str, Any]]:
-    """A small policy in the flight filter, after the `references` and a policy at `home`.
+    """A policy for a smaller filter in the flight filter, with references.
 
-    By default these are the filters of the flight table that have no learned part.
+    The references come first: the filters `references`, by default those of the flight table
+    without a learned part, and the policy `home` that was trained on flights, if given.
     """
     references = untuned() if references is None else references
-    given: dict[str, Any] = {"seed": seed, "seeds": seeds}
+    draws: dict[str, Any] = {"seed": seed, "seeds": seeds}
     learned: dict[str, Any] = {}
     if home is not None:
         learned["ndr"] = home
     filters = [*references, *learned]
-    found = flight.compare(
-        scenario, flights, filters=filters, learned=learned, report=report, **given
-    )
+    native_rows = flight.compare(
+        scenario, flights, filters=filters, learned=learned, report=report, **draws
+    ).rows
     tiled = Tiled(policy, bounds=bounds, gain_noise=gain_noise)
-    foreign = flight.compare(
+    transferred = flight.compare(
         scenario,
         flights,
         filters=["ndr"],
         learned={"ndr": tiled},
         report=lambda name: report(FROM_CHAOS),
-        **given,
+        **draws,
     )
-    moved = [{**row, "filter": FROM_CHAOS} for row in foreign.rows if row["filter"] == "ndr"]
-    return [row for row in found.rows if row["filter"] in filters] + moved
+    rows = [{**row, "filter": FROM_CHAOS} for row in transferred.rows if row["filter"] == "ndr"]
+    return [row for row in native_rows if row["filter"] in filters] + rows

@@ -23,7 +23,7 @@ from rosbags.rosbag2.reader import DirectoryReader
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 from ruamel.yaml import YAML
 
-from sagewing.databases import computes
+from sagewing.databases import has_computed_content
 from sagewing.errors import InputError
 from sagewing.files import read_regular
 from sagewing.logs.readers.text_table import printable
@@ -110,10 +110,10 @@ class BoundedSqlite(Sqlite3Reader):
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         database = apsw.Connection(f"file:{self.path}?immutable=1", flags=flags)
         with contextlib.closing(database):
-            if computes(database):
+            if has_computed_content(database):
                 raise InputError(
-                    f"{self.path} computes some of its tables, and a bag's are stored; record it "
-                    "again."
+                    f"{self.path} computes some of its tables, which a bag never does; "
+                    "record it again."
                 )
             _check_qos(database, f"{self.path}")
         super().open()

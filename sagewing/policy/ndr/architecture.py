@@ -7,7 +7,7 @@ from typing import Any
 from sagewing.errors import InputError
 from sagewing.policy.ndr.features import FEATURES, FeatureName
 
-# A size beyond this is a damaged file or a slip of the finger.
+# A size beyond this means a damaged file or a typing error.
 LARGEST = 4096
 DEEPEST = 64
 
@@ -28,7 +28,7 @@ class Architecture:
     decoder: tuple[int, ...] = (16, 32)
 
     def __post_init__(self) -> None:
-        """Refuse sizes that make no network."""
+        """Refuse invalid sizes."""
         if self.features not in FEATURES:
             raise InputError(
                 f"features must be one of {', '.join(FEATURES)}; got {self.features!r}."
@@ -58,13 +58,13 @@ class Architecture:
         return FEATURES[self.features].size(self.n_x, self.n_z)
 
     def card(self) -> dict[str, Any]:
-        """The sizes as plain JSON; the clip of the features stands apart."""
+        """The sizes as plain JSON; the clip of the features has its own key."""
         sizes = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
         return {"normalisation": {"clip": sizes.pop("clip")}, "architecture": sizes}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Architecture":
-        """The sizes in a file, of which nothing may be missing or of another type."""
+        """The sizes in a card; refuses a missing key or a wrong type."""
         given: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in card["architecture"].items()
         }

@@ -1,6 +1,6 @@
-"""A policy in a filter of another size: a large one in a small filter, a small one in a large.
+"""A policy in a filter of another size: a large policy in a small filter, or the reverse.
 
-Both are policies themselves, so a filter, a benchmark or `sw.Online` takes them like any other:
+`Embedded` and `Tiled` are policies, so a filter, a benchmark or `sw.Online` takes them, too:
 
     policy = Embedded(sw.Policy.load("flight"), n_x=3, n_z=2, x_off=8, z_off=2)
     filt = sw.NDRSageHusa(sw.models.Lorenz(), Q0, R0, policy)
@@ -26,10 +26,10 @@ from sagewing.shapes import InnovationCov, Measurements, States
 
 
 class _Resized(eqx.Module):
-    """What both share: the policy, the sizes of the filter around it, and that filter's settings.
+    """The shared part: the policy, and the sizes and settings of the filter that uses it.
 
-    `bounds` and `gain_noise` are settings of the filter and not of the network: by default those
-    that the policy was trained with, in another domain.
+    `bounds` and `gain_noise` belong to the filter and not to the network; by default they are
+    those of the policy's training in the other domain.
     """
 
     policy: Policy
@@ -40,17 +40,17 @@ class _Resized(eqx.Module):
 
     @property
     def gate(self) -> None:
-        """Without a gate."""
+        """None: no gate."""
         return None
 
     @property
     def adapts_in(self) -> None:
-        """In every mode."""
+        """None: every mode adapts the noise."""
         return None
 
     @property
     def nominal(self) -> None:
-        """Without noise of its own: that was another domain's."""
+        """None: the policy's own noise belongs to another domain."""
         return None
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
@@ -65,9 +65,9 @@ class _Resized(eqx.Module):
 class Embedded(_Resized):
     """A large policy for a small model: the paper's zero-fill embedding.
 
-    State i of the model is state x_off + i of the policy, channel j is channel z_off + j. All
-    other channels look to the network as if they did not arrive, in any kind of features: with
-    whitened ones their innovation, their log diagonal of L and their gain are the paper's zeros.
+    State i of the model is state x_off + i of the policy, channel j is channel z_off + j. For
+    the network all other channels have not arrived, with any features: with whitened features
+    their innovation, their log diagonal of L and their gain are the paper's zeros.
     """
 
     x_off: Int[Array, ""]
@@ -97,7 +97,7 @@ class Embedded(_Resized):
         self.policy, self.n_x, self.n_z = policy, n_x, n_z
         self.bounds = policy.bounds if bounds is None else bounds
         self.gain_noise = gain_noise or policy.gain_noise
-        # Numbers of the program and not of its text: all offsets share one compilation.
+        # Arrays and not static fields: all offsets share one compiled program.
         self.x_off, self.z_off = jnp.asarray(x_off), jnp.asarray(z_off)
 
     def init(self, q: States, r: Measurements) -> Any:
@@ -115,7 +115,7 @@ class Embedded(_Resized):
         return active, memory, trace
 
     def embed(self, info: StepInfo) -> StepInfo:
-        """What the large policy sees."""
+        """The input of the large policy."""
         arch, batch = self.policy.arch, info.white.shape[1:]
         zeros = jnp.zeros((arch.n_z, *batch), info.white.dtype)
         unit = diagonal_matrix(zeros + 1.0)
@@ -138,20 +138,20 @@ def _mapped(
     of_states: Callable[[jax.Array], jax.Array],
     of_channels: Callable[[jax.Array], jax.Array],
 ) -> Attenuation:
-    """A decision for other states and channels; what it leaves as it is (None) stays so."""
+    """The decision mapped to other states and channels; None stays None."""
     q, scale_q, curvature = jax.tree.map(of_states, (d.q, d.scale_q, d.curvature))
     r, scale_r, inflate_r = jax.tree.map(of_channels, (d.r, d.scale_r, d.inflate_r))
     return Attenuation(q, r, scale_q, scale_r, inflate_r, curvature)
 
 
 def _placed(small: jax.Array, large: jax.Array, *first: jax.Array) -> jax.Array:
-    """`large` with `small` in it, which begins at `first` in the leading axes."""
+    """`large` with `small` written at index `first` of the leading axes."""
     zero = jnp.zeros_like(first[0])
     return dynamic_update_slice(large, small, (*first, *[zero] * (large.ndim - len(first))))
 
 
 class Tiling(NamedTuple):
-    """Which states and channels of a large model each copy of a small policy is shown."""
+    """The states and channels of a large model that each copy of a small policy takes."""
 
     n_x: int
     n_z: int
@@ -160,7 +160,7 @@ class Tiling(NamedTuple):
 
 
 def _of_flight() -> Tiling:
-    """Three tiles for each axis of space, as `Tiled` tells."""
+    """The tiles of the flight model, three for each axis of space: see `Tiled`."""
     states, channels = [], []
     for i in range(3):
         turning = (W.start + i, B_G.start + i)
@@ -182,7 +182,7 @@ class Tiled(_Resized):
     velocity, accelerometer bias) and those that turn about it (the quaternion's component, rate,
     gyroscope bias). The quaternion's scalar part turns with every axis and has a tile with each.
 
-    d of a state or a channel is the mean over the tiles that hold it.
+    d of a state or a channel is the mean over the tiles that contain it.
     """
 
     tiling: Tiling = eqx.field(static=True)
@@ -215,7 +215,7 @@ class Tiled(_Resized):
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (tiles, *h.shape)), memory)
 
     def __call__(self, memory: Any, info: StepInfo) -> tuple[Attenuation, Any, None]:
-        """The tiles' d_k, put together."""
+        """The d_k of all tiles, combined."""
         d, memory, _ = jax.vmap(self.policy)(memory, self.split(info))
         joined = _mapped(
             d,
@@ -225,7 +225,7 @@ class Tiled(_Resized):
         return joined, memory, None
 
     def split(self, info: StepInfo) -> StepInfo:
-        """What each tile sees, tiles first."""
+        """The input of each tile, tiles first."""
         x, z = np.array(self.tiling.states), np.array(self.tiling.channels)
 
         def block(A: InnovationCov) -> Float[Array, "tiles m m *batch"]:
@@ -246,7 +246,7 @@ class Tiled(_Resized):
 def _mean(
     d: Float[Array, "tiles n *batch"], held: tuple[tuple[int, ...], ...], size: int
 ) -> Float[Array, "m *batch"]:
-    """The mean over the tiles that hold a state or channel; zero where none does."""
+    """The mean over the tiles that contain a state or channel; zero if none does."""
     where = np.array(held).ravel()
     count = np.maximum(np.bincount(where, minlength=size), 1)
     flat = d.reshape((-1, *d.shape[2:]))

@@ -1,4 +1,4 @@
-"""What the network is fed: the four input representations of the paper's Table 3."""
+"""The network's input: the four representations of the paper's Table 3."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple

@@ -20,7 +20,7 @@ from sagewing.shapes import Measurements, States
 
 
 class Trace(NamedTuple):
-    """What the auxiliary loss needs of a step: the features and the context made from them."""
+    """A step's values for the auxiliary loss: the features and their context."""
 
     y: Features
     c: Float[Array, "d_c *batch"]
@@ -52,7 +52,7 @@ class Policy(StoredPolicy):
         super().__init__(FilterSettings(bounds, gain_noise, nominal, gate, adapts_in))
         k_enc, k_gru, k_ctx, k_head, k_dec = jax.random.split(key, 5)
         n_in = [arch.encoder[-1]] + [arch.hidden] * (arch.depth - 1)
-        # p_k joins the shallow context and, where there is more than one layer, the deepest one.
+        # p_k is the context and, with more than one layer, also the deepest layer's state.
         n_p = arch.context[-1] + (arch.hidden if arch.depth > 1 else 0)
         self.arch = arch
         self.encoder = MLP([arch.n_y, *arch.encoder], final_relu=True, key=k_enc)
@@ -93,11 +93,11 @@ class Policy(StoredPolicy):
             )
 
     def reconstruct(self, c: Float[Array, "T d_c *batch"]) -> Float[Array, "T n_y *batch"]:
-        """The features of a whole record again, from its contexts: the auxiliary decoder."""
+        """Reconstruct the features of a whole record from its contexts: the auxiliary decoder."""
         return jax.vmap(self.decoder)(c)
 
     def card(self) -> dict[str, Any]:
-        """The sizes, and the filter that the policy was trained in."""
+        """The sizes, and the settings of the policy's filter."""
         return {**self.arch.card(), **super().card()}
 
     @classmethod

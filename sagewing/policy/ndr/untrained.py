@@ -1,4 +1,4 @@
-"""A policy that has learned nothing."""
+"""An untrained policy."""
 
 import equinox as eqx
 import jax
@@ -17,7 +17,7 @@ def untrained(
     bounds: tuple[float, float] = (0.1, 100.0),
     gain_noise: GainNoise = "prior",
 ) -> Policy:
-    """A policy for noise of these sizes whose d is 1/2, whatever its features are."""
+    """A policy for noise of these sizes with d = 1/2 for any input."""
     arch = Architecture(n_x=np.shape(Q0)[0], n_z=np.shape(R0)[-1])
     policy = Policy(arch, bounds, gain_noise, key=jax.random.key(0))
     return eqx.tree_at(

@@ -1,4 +1,4 @@
-"""How far a nonlinear f is from its linearisation within the estimate's uncertainty."""
+"""The error of the linearisation of f within the estimate's uncertainty."""
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,10 @@ def curvature(
     propagated: States,
     arrived: Arrived,
 ) -> States:
-    """f(x + dx) - f(x) - F dx, for a dx along the gain sensitivity, of which F makes `propagated`.
+    """f(x + dx) - f(x) - F dx, for a dx along the gain sensitivity; F times that is `propagated`.
 
-    dx takes one state to `probe_sigmas` standard deviations. Zero where nothing arrives, which
-    keeps P from growing by its own size.
+    dx moves one state by `probe_sigmas` standard deviations. Zero if nothing arrives, so that P
+    does not grow in proportion to itself.
     """
     longest = jnp.max(jnp.abs(sensitivity) / jnp.sqrt(diagonal(linear.P) + TINY), axis=0)
     scale = probe_sigmas / (longest + TINY)

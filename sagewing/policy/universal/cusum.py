@@ -1,15 +1,15 @@
-"""Has the nominal noise been proven wrong? CUSUM tests on the innovations.
+"""CUSUM tests on the innovations: is the nominal noise wrong?
 
-While the nominal noise is right, a whitened innovation is normal, of variance 1, and independent of
-those before it. Each test adds up, never below zero, the log-likelihood ratio of another
+If the nominal noise is right, a whitened innovation is normal with variance 1 and independent of
+those before it. Each test sums, bounded below by zero, the log-likelihood ratio of another
 hypothesis: the innovations have another variance, or a larger gain would have predicted them, or
-both. Where nothing is wrong, a test that begins at zero reaches `alarm_threshold` no more often
-than every exp(alarm_threshold) steps (Lorden 1971); one that begins at `first` reaches it before it
-has come back to zero with a probability of at most exp(first - alarm_threshold). Channels that are
-tested one by one share that probability: each test begins lower by the logarithm of their number.
+both. Under the nominal noise, a test that starts at zero reaches `alarm_threshold` on average at
+most every exp(alarm_threshold) steps (Lorden 1971); one that starts at `first` reaches it before it
+returns to zero with a probability of at most exp(first - alarm_threshold). The tests of single
+channels share that probability: each starts lower by the logarithm of the number of channels.
 
-An alarm lasts: after it the innovations are those of the adapted filter, and no test of the nominal
-one.
+An alarm is permanent: after it the innovations are those of the adapted filter and no longer test
+the nominal one.
 """
 
 import math
@@ -23,7 +23,7 @@ from sagewing.shapes import Arrived, Measurements, Values
 
 
 class CusumState(NamedTuple):
-    """The sums of the tests, of each channel and jointly, and whether one has raised an alarm."""
+    """The sums of the tests, for each channel and jointly, and whether one has raised an alarm."""
 
     channels: Float[Array, "tests n_z *batch"]
     joint: Float[Array, "tests *batch"]
@@ -31,7 +31,7 @@ class CusumState(NamedTuple):
 
 
 def begin(r: Measurements) -> CusumState:
-    """Before the first measurement."""
+    """The state before the first measurement."""
     shared = math.log(len(r))
     channels = [jnp.full_like(r, max(first - shared, 0.0)) for *_, first in CHANNEL_TESTS]
     joint = [jnp.full_like(r[0], first) for *_, first in JOINT_TESTS]
@@ -46,7 +46,7 @@ def update(
     squares: Measurements,
     arrived: Arrived,
 ) -> CusumState:
-    """One more innovation: whitened, what a larger gain expects of that, and nu^2 / S."""
+    """Update by an innovation: whitened, its expectation under a larger gain, and nu^2 / S."""
     count = jnp.sum(arrived, axis=0, dtype=white.dtype)
     square, along, own = (
         jnp.sum(a * b, axis=0) for a, b in ((white, white), (white, expected), (expected, expected))

@@ -1,4 +1,4 @@
-"""The features of a channel and of a state: running means, and numbers without units and signs."""
+"""The features of a channel and of a state: dimensionless, independent of sign, running means."""
 
 from collections.abc import Sequence
 
@@ -33,9 +33,9 @@ def joint_regression(
 ) -> tuple[Channels, Rows]:
     """The count of steps with a measurement, and the regression of all innovations on `expected`.
 
-    `weight` is the part of each innovation that is not inflated away.
+    `weight` is the share of each innovation that remains after the inflation of r.
     """
-    # Cut and weighed channel by channel, before whitening: their order must not matter
+    # Clipped and weighted by channel, before whitening: the order of channels must not matter
     root, most = jnp.sqrt(weight), LARGEST_INNOVATION * jnp.sqrt(diagonal(info.S))
     white = whiten(info.L, root * jnp.clip(info.nu, -most, most))
     by_gain = whiten(info.L, root * jnp.where(info.arrived, expected, 0.0))
@@ -46,7 +46,7 @@ def joint_regression(
 
 
 def gain_error(means: Rows, count: Rows) -> list[Rows]:
-    """At each rate: how wrong the gain is, and how significant that is; between -1 and 1."""
+    """At each rate: the relative error of the gain, and its significance; both in -1..1."""
     cross, own = means[0], means[1] + LEAST_SENSITIVITY
     weight = weight_of_new(jnp.asarray(RATES, means.dtype), count, jnp.ones_like(count, bool))
     significance = cross / jnp.sqrt(own * weight)
@@ -62,13 +62,13 @@ def square_and_product(
 
 
 def regressed(x: Channels, expected: Channels, variance: Channels) -> tuple[Channels, Channels]:
-    """x times what a larger gain would have changed, and the square of that, both limited."""
+    """x times the expected change by a larger gain, and the square of that change, both limited."""
     most = LARGEST_SQUARE * variance
     return jnp.clip(x * expected, -most, most), jnp.minimum(expected**2, most)
 
 
 def slopes(cross: Table, own: Table, squares: Table, variance: Channels) -> Rows:
-    """How x goes with what was expected: the correlations, and the slopes, between -1 and 1."""
+    """The regression of x on its expected change: correlations and slopes, both in -1..1."""
     least = LEAST_SENSITIVITY * variance + LEAST
     own = own + least
     correlation = cross / jnp.sqrt((squares + least) * own)
@@ -87,16 +87,16 @@ def contrast(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def novelty(count: Channels) -> Channels:
-    """1 / sqrt(k + 1): how few measurements there have been."""
+    """1 / sqrt(k + 1), after k measurements."""
     return jnp.maximum(1.0 / jnp.sqrt(count + 1.0), LEAST_NOVELTY)
 
 
 def clipped(a: Rows) -> Rows:
-    """A feature that is not bounded by itself."""
+    """A feature, clipped because it is otherwise unbounded."""
     return jnp.clip(a, -CLIP, CLIP)
 
 
 def stacked(names: tuple[str, ...], rows: Sequence[Rows]) -> Rows:
-    """The features of these names; a gradient does not go back through them."""
+    """The features with these names, stacked; gradients stop here."""
     assert len(names) == len(rows), (len(names), len(rows))
     return jax.lax.stop_gradient(jnp.stack(rows))

@@ -1,4 +1,4 @@
-"""What the universal policy remembers from one step to the next."""
+"""The memory of the universal policy."""
 
 from typing import NamedTuple
 
@@ -10,10 +10,10 @@ from sagewing.shapes import States
 
 
 class ChannelMemory(NamedTuple):
-    """Of every channel: its last innovation, how many times it had one, and the running means.
+    """For every channel: its last innovation, the number of its innovations, and running means.
 
-    The learned means stand channel by channel, so that in C they are one vector each. States are
-    all corrected at once, so that one count is enough; their last correction is not needed.
+    The learned means are stored by channel, so that in C each channel has one vector. All states
+    are corrected at once, so that they have one count; their last correction is not needed.
     """
 
     last: Channels | None
@@ -23,10 +23,10 @@ class ChannelMemory(NamedTuple):
 
 
 class UniversalMemory(NamedTuple):
-    """The memories of channels and of states, and how a larger gain would have moved the estimate.
+    """The memories of channels and of states, and the gain sensitivity of the estimate.
 
-    `joint_means` are the running means of the regression of all channels together; `tests` those of
-    the nominal noise.
+    `joint_means` are the running means of the regression of all channels together, `tests` the
+    CUSUM tests of the nominal noise.
     """
 
     channels: ChannelMemory

@@ -1,4 +1,4 @@
-"""The network of one kind of channel, the same for each of them."""
+"""The network of one kind of channel, with the same weights for every channel."""
 
 import equinox as eqx
 import jax
@@ -18,9 +18,9 @@ Rows = Shaped[Array, "..."]
 class ChannelNetwork(eqx.Module):
     """The network of one kind of channel.
 
-    Features feed a bank of running means, each with a rate that it learns; a few layers make the
-    outputs of features and means. Features that all channels have in common go to both, through
-    one matrix that is applied once.
+    Features enter a bank of running means with learned rates; a few layers compute the outputs from
+    features and means. The features that all channels share enter both, through one matrix that is
+    applied once.
     """
 
     encoder: Linear
@@ -44,7 +44,7 @@ class ChannelNetwork(eqx.Module):
         self.encoder = Linear(n_in, bank, key=k_enc)
         self.log_rates = jnp.log(jnp.geomspace(0.5, 0.005, bank))
         head = MLP([n_in + bank, *hidden, n_out], final_relu=False, key=k_head)
-        # At first the outputs are small, and the filter is the EKF with the nominal noise.
+        # The initial outputs are small: the filter is nearly the EKF with the nominal noise.
         small = jax.tree.map(lambda a: 0.01 * a, head.layers[-1])
         self.head = eqx.tree_at(lambda h: h.layers[-1], head, small)
 
@@ -56,7 +56,7 @@ class ChannelNetwork(eqx.Module):
         if self.common is not None:
             assert common is not None
             more = self.common @ common
-        if y.ndim == 2:  # one record: channel by channel, which is what makes good C
+        if y.ndim == 2:  # one record: one channel at a time, which generates better C
             each = [
                 self._one_channel(*one, more) for one in zip(y.T, bank, count, arrived, strict=True)
             ]
@@ -83,6 +83,6 @@ class ChannelNetwork(eqx.Module):
 
 
 def weight_of_new(rates: Rows, count: Rows, arrived: Rows) -> Rows:
-    """The weight of a new value in running means; at first they are plain means."""
+    """The weight of a new value in running means, which begin as arithmetic means."""
     rates = rates.reshape((-1, *(1,) * count.ndim))
     return jnp.where(arrived, jnp.maximum(rates, 1.0 / jnp.maximum(count, 1.0)), 0.0)

@@ -1,22 +1,22 @@
 """One policy for models of any size: a network for a measured channel, and one for a state.
 
 Every channel goes through the same network as dimensionless numbers, so the order, the number, the
-units and the signs of channels and states make no difference. Its memory are running means at known
-rates, and sums of tests, which are bounded: nothing diverges however long the record, and a flight
-computer needs no exponentials for it.
+units and the signs of channels and states make no difference. Its memory consists of running means
+at known rates and of sums of tests. Both are bounded, so that it is stable on records of any
+length, and a flight computer needs no exponentials for it.
 
-What tells a Q that is too large from one that is too small is the derivative of the prediction by
-the gain, as in the recursive prediction error method. Had every gain been larger by a small factor
-1 + e, the estimate would differ by e psi, where the gain sensitivity psi follows the filter's own
-error dynamics: psi+ = psi + K (nu - H psi), then F psi+. Where innovations correlate with H psi,
-the gain was too small; where they correlate negatively, too large; their regression on it gives by
-how much. A channel and a state have that regression of their own, and a state also that of all
-channels together, which may show what one channel hardly shows. Each also has its r or q against
-the running mean of that, so that a long steady noise estimate need not follow every fluctuation.
+The derivative of the prediction by the gain shows whether Q is too large or too small, as in the
+recursive prediction error method. If every gain had been larger by a small factor 1 + e, the
+estimate would differ by e psi, where the gain sensitivity psi follows the filter's own error
+dynamics: psi+ = psi + K (nu - H psi), then F psi+. A positive correlation of innovations with H psi
+means that the gain was too small, a negative one that it was too large; the regression on H psi
+gives the amount. Every channel and every state has its own regression, and a state also has that of
+all channels together, which may be more sensitive than one channel. Each also has the ratio of
+its r or q to its running mean, so that a long steady noise estimate need not follow fluctuations.
 
-Until a test raises an alarm (`cusum.py`) the filter is the nominal EKF. From then on its P also
-holds the curvature of f: how far f is from its linearisation within the estimate's uncertainty,
-along the gain sensitivity.
+Until a test raises an alarm (`cusum.py`) the filter is the nominal EKF. After it, P also includes
+the curvature of f: the error of its linearisation within the estimate's uncertainty, along the gain
+sensitivity.
 """
 
 import math
@@ -75,15 +75,15 @@ from sagewing.policy.universal.settings import (
 from sagewing.shapes import Measurements, States
 
 LARGEST_LAYER = 512
-# What a policy of an earlier version calls its settings
+# The names of settings in the cards of earlier versions
 EARLIER_NAMES = {"alarm_threshold": "proof", "probe_sigmas": "reach"}
 
 
 class Universal(StoredPolicy):
     """The policy that adapts Q and R of any model; see docs/universal.md.
 
-    It adapts nothing until a test's log-likelihood ratio reaches `alarm_threshold` (0: from the
-    start). The curvature of f is taken at `probe_sigmas` standard deviations (0: not at all).
+    It does not adapt until a test's log-likelihood ratio reaches `alarm_threshold` (0: from the
+    start). The curvature of f is evaluated at `probe_sigmas` standard deviations (0: not at all).
 
     Example: `sw.NDRSageHusa(model, Q0, R0, policy=sw.Policy.pretrained("universal"))`
     """
@@ -133,7 +133,7 @@ class Universal(StoredPolicy):
         self.state = ChannelNetwork(*sizes, key=k_state)
 
     def init(self, q: States, r: Measurements) -> UniversalMemory:
-        """Before the first measurement."""
+        """The memory before the first measurement."""
 
         def means(v: jax.Array, values: int) -> tuple[jax.Array, jax.Array]:
             known = jnp.zeros((values, len(RATES), *v.shape), v.dtype)
@@ -148,9 +148,9 @@ class Universal(StoredPolicy):
     def __call__(
         self, memory: UniversalMemory, info: StepInfo
     ) -> tuple[Attenuation, UniversalMemory, Measurements]:
-        """Shares, factors and inflation of every channel; what did not arrive changes nothing.
+        """The shares, factors and inflation of every channel; a missing channel changes nothing.
 
-        Training is given the logarithm of the inflation.
+        The trace for training is the logarithm of the inflation.
         """
         channels, states, sensitivity, joint_means, tests = memory
         linear = info.linear
@@ -161,7 +161,7 @@ class Universal(StoredPolicy):
             channels = jax.tree.map(lambda a: jnp.where(changed, 0.0, a), channels)
             tests = tests._replace(channels=jnp.where(changed, 0.0, tests.channels))
 
-        # The gain sensitivity, predicted, and what it expects of the innovation
+        # The predicted gain sensitivity, and the change of the innovation that it implies
         propagated = matvec(linear.F, sensitivity)
         probed = None
         if self.probe_sigmas > 0.0:
@@ -171,7 +171,7 @@ class Universal(StoredPolicy):
         expected = limited(matvec(linear.H, sensitivity), LARGEST_SENSITIVITY * jnp.sqrt(S))
         by_gain = whiten(info.L, jnp.where(info.arrived, expected, 0.0))
 
-        # Is anything wrong?
+        # The tests of the nominal noise
         squares = info.nu**2 / S
         tests = cusum.update(
             tests, self.alarm_threshold, info.white, by_gain, squares, info.arrived
@@ -212,7 +212,7 @@ class Universal(StoredPolicy):
         expected: Measurements,
         common: Rows,
     ) -> tuple[Outputs, ChannelMemory]:
-        """Is a channel noisier than its r, or does the filter not follow it?"""
+        """The decision for channels: is r wrong, or does the filter not follow the channel?"""
         r, r0, S = info.r / linear.r0, linear.r0, diagonal(info.S)
         x, s = info.nu / jnp.sqrt(r0), jnp.minimum(S / r0, LARGEST_RATIO)
         assert memory.last is not None
@@ -254,13 +254,13 @@ class Universal(StoredPolicy):
         expected: States,
         common: Rows,
     ) -> tuple[Outputs, ChannelMemory]:
-        """Is a state corrected more than its q explains, and again and again the same way?"""
+        """The decision for states: are corrections larger than q explains, or systematic?"""
         q0 = linear.q0 + TINY
         KL = matmul(info.K, info.L)
         variance = sum(jnp.moveaxis(KL**2, 1, 0), jnp.zeros_like(q0)) + TINY  # diag K S K^T
         x = matvec(info.K, info.nu) / jnp.sqrt(q0)
         s = jnp.minimum(variance / q0, LARGEST_RATIO)
-        # How much of what corrects this state was inflated away as an outlier, channel by channel.
+        # The share of this state's correction that the inflation of r removes, by channel.
         pull = info.K**2 * diagonal(info.S)[None]
         outliers = matvec(pull, inflation) / (matvec(pull, jnp.ones_like(inflation)) + TINY)
         arrived = jnp.broadcast_to(jnp.any(info.arrived, axis=0), x.shape)
@@ -295,17 +295,17 @@ class Universal(StoredPolicy):
         return out, ChannelMemory(None, memory.times, means, bank)
 
     def check_sizes(self, n_x: int, n_z: int) -> None:
-        """Any sizes fit."""
+        """Accepts any sizes."""
 
     def card(self) -> dict[str, Any]:
-        """The sizes, the settings that the weights depend on, and the filter."""
+        """The sizes, the settings that the weights depend on, and those of the filter."""
         sizes = {"bank": self.bank, "hidden": list(self.hidden)}
         sizes |= {name: getattr(self, name) for name in EARLIER_NAMES}
         return {"architecture": sizes, "settings": settings.card(), **super().card()}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Universal":
-        """A policy of these sizes; one that was trained with other settings is refused."""
+        """A policy of these sizes; refuses one that was trained with other settings."""
         sizes, own = card["architecture"], FilterSettings.from_card(card)
         if "settings" in card:
             settings.check(card["settings"])
@@ -317,6 +317,6 @@ class Universal(StoredPolicy):
 
 
 def _factor(largest: float, step: Channels, now: Channels, base: Channels) -> Channels:
-    """The change that the network asks for, and a little of the way back to the base."""
+    """The network's change of a variance, with a small return toward the base."""
     back = RELAXATION * jnp.log((now + TINY) / base)
     return jnp.exp(largest * jax.nn.soft_sign(step) - back)

@@ -1,7 +1,7 @@
-"""Every number that the universal policy's weights depend on, and the names of its features.
+"""The constants that the universal policy's weights depend on, and the names of its features.
 
 The weights were trained with these. A policy's card holds them all, and a policy whose card has
-others is refused: change one, and the policy must be trained anew.
+others is refused: after a change the policy must be trained again.
 """
 
 from typing import Any
@@ -9,35 +9,35 @@ from typing import Any
 from sagewing.errors import InputError
 
 RATES = (0.1, 0.015, 0.002)  # of the running means of squares and of products
-LARGEST_SQUARE = 16.0  # times its variance that a square counts in a mean
+LARGEST_SQUARE = 16.0  # the most that a square counts in a mean, in variances
 LARGEST_INNOVATION = 3.0  # standard deviations, in the regression of all channels
-LEAST_SENSITIVITY = 1e-4  # of the variance: a smaller square counts as none
-LEAST = 1e-12  # whose square is still a number
-TINY = 1e-30  # keeps a quotient of nothing by nothing a number
-CLIP = 8.0  # of a feature that is not bounded by itself
-LEAST_NOVELTY = 0.03  # 1 / sqrt(k) falls no further: what is learned at 1,000 steps holds for ever
-LEAST_RATIO = 0.01  # of a normalised square: less is as good as that
+LEAST_SENSITIVITY = 1e-4  # in variances: a smaller square counts as zero
+LEAST = 1e-12  # whose square does not underflow
+TINY = 1e-30  # keeps 0 / 0 finite
+CLIP = 8.0  # the bound of an otherwise unbounded feature
+LEAST_NOVELTY = 0.03  # of 1 / sqrt(k), at 1,000 steps: the network does not see a longer record
+LEAST_RATIO = 0.01  # the lower bound of a normalised square
 
 LARGEST_SENSITIVITY = 10.0  # standard deviations
 LARGEST_CURVATURE = 0.5  # standard deviations
-LARGEST_RATIO = 1e15  # times the base noise that a variance counts
+LARGEST_RATIO = 1e15  # the largest factor on the base noise that a feature shows
 
 STEP_R, STEP_Q = 0.5, 0.3  # the largest change of log r and log q in a step
-RELAXATION = 0.0005  # of log q and log r toward their base in a step: without evidence they go back
+RELAXATION = 0.0005  # of log q and log r toward their base in a step, without evidence
 LARGEST_INFLATION = 12.0  # of log r, for a step
-BIAS_SHARE, BIAS_INFLATION = -6.0, -5.0  # added to what the head says: at first, hardly anything
+BIAS_SHARE, BIAS_INFLATION = -6.0, -5.0  # added to the head's output: the initial shares are small
 
-# CUSUM tests. Hypotheses on all channels together, and on the variance of one: that over what S
-# gives, the share by which every gain should have been larger, and the sum that the test begins
-# with, because what is wrong is mostly wrong from the beginning.
+# CUSUM tests. Hypotheses on all channels together, and on the variance of one: the variance over
+# that of S, the share by which every gain should be larger, and the sum that the test starts with,
+# because wrong noise is mostly wrong from the first step.
 JOINT_TESTS = (
     (4.0, 0.0, 6.0),  # R is too small
-    (1.2, 0.7, 6.0),  # Q is too small: what ten times as much looks like in few channels
+    (1.2, 0.7, 6.0),  # Q is too small: as ten times Q appears in few channels
     (1.0, -1.0, 3.0),  # Q is too large
     (0.5, 0.5, 3.0),  # R is too large
 )
 CHANNEL_TESTS = ((3.0, 6.0), (1.0 / 3.0, 3.0))
-LARGEST_SUM = 20.0  # a sum goes no further: it must be able to come back
+LARGEST_SUM = 20.0  # the upper bound of a sum, so that it can return
 LEAST_THRESHOLD = max(first for *_, first in (*JOINT_TESTS, *CHANNEL_TESTS))
 
 
@@ -74,13 +74,13 @@ STATE_FEATURES = (
 
 
 def card() -> dict[str, Any]:
-    """All of the above, as plain JSON."""
+    """All settings above, as plain JSON."""
     constants = {name: _plain(value) for name, value in globals().items() if name.isupper()}
     return dict(sorted(constants.items()))
 
 
 def check(found: Any) -> None:
-    """Refuse settings that a policy was trained with, where they are not these."""
+    """Refuse a policy that was trained with other settings."""
     if not isinstance(found, dict):
         raise ValueError(f"settings is {found!r}")
     ours = card()
