@@ -24,6 +24,7 @@ from typing import Any
 
 from sagewing.errors import InputError
 from sagewing.filters import EKF, ENNAKF, LEKF, VBAKF, Filter, KalmanNet, NDRSageHusa, SageHusa
+from sagewing.filters.protocols import TrainedPolicy
 from sagewing.models import Model
 from sagewing.policy import Network, Noise, Policy, Universal
 from sagewing.policy.filter_settings import StoredPolicy
@@ -270,6 +271,6 @@ def _check_learned(chosen: CatalogueEntry, learned: Any) -> None:
             raise InputError(f"{name} takes no policy; give none, or choose --filter ndr.")
         return
     is_policy = issubclass(needs, StoredPolicy)
-    if not isinstance(learned, StoredPolicy if is_policy else needs):
+    if not isinstance(learned, TrainedPolicy if is_policy else needs):
         what = "a policy" if is_policy else f"a network for {name}"
         raise InputError(f"--filter {name} needs {what}: a folder of `sagewing train`, or a name.")

@@ -70,7 +70,7 @@ def test_a_filter_is_held_against_another_run_by_run():
         (["train", "universal", "--begin", "universal", "--seeds", "2"], "give one a seed"),
         (
             ["train", "universal", "--begin", "flight-sim-paper-ndr-shared"],
-            "has noise of its own",
+            "has nominal noise of its own",
         ),
         (["train", "universal", "--wrong-models", "2"], "is a share, 0..1"),
         (["bench", "universal", "--systems", "moon"], "There is no system 'moon'"),

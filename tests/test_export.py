@@ -122,7 +122,7 @@ def test_a_model_of_ones_own_with_inputs(tmp_path):
         ({"policy": "none", "model": "hexapod"}, "known: lorenz"),
         ({"policy": "none", "model": "lorenz", "filter": "ndr"}, "needs a policy"),
         ({"policy": "none", "model": "lorenz", "filter": "ukf"}, "no filter 'ukf'"),
-        ({"policy": "chaos", "filter": "ekf"}, "no use for this policy"),
+        ({"policy": "chaos", "filter": "ekf"}, "ekf takes no policy"),
         ({"policy": "none", "model": "nowhere.py:A", "q": (1.0,), "r": (1.0,)}, "no Python file"),
         ({"policy": "none", "model": "MINE:number", "q": (1.0,), "r": (1.0,)}, "no sw.Model"),
         ({"policy": "none", "model": "MINE:Pendulum"}, "needs --q and --r"),

@@ -230,7 +230,7 @@ def test_report_makes_the_page_again_and_replaces_nothing_unasked(tmp_path, caps
     [
         ("{", "not a readable result"),
         ('{"schema": 2}', "no result of this version"),
-        ('{"schema": 1}', "has no 'command'"),
+        ('{"schema": 1}', "'command' is missing"),
         (
             '{"schema": 1, "command": "run", "settings": {}, "seed": 0, "versions": {}, '
             '"rows": [1]}',
