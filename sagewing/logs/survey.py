@@ -14,8 +14,6 @@ from sagewing.logs.repair import clean, clean_pose
 from sagewing.logs.signal import Signal
 
 FAST_RAD_S = 20.0
-# The median absolute value of a normal variable of variance 1.
-MEDIAN_NORMAL = 0.6745
 # The variance of the third difference of white noise, over that of the noise itself. The third
 # difference of a flight's own motion is close to zero.
 THIRD_DIFFERENCE = 20.0
