@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sagewing.filters import StepInfo as StepInfo
     from sagewing.filters import StepNoise as StepNoise
     from sagewing.models import ContinuousModel as ContinuousModel
+    from sagewing.models import ManifoldModel as ManifoldModel
     from sagewing.models import Model as Model
     from sagewing.policy import Architecture as Architecture
     from sagewing.policy import Embedded as Embedded
@@ -56,7 +57,7 @@ _NAMES_BY_MODULE = {
         *("AdaptiveFilter", "Attenuation", "AttenuationPolicy", "AttenuationRule", "Estimate"),
         *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
     ),
-    "sagewing.models": ("ContinuousModel", "Model"),
+    "sagewing.models": ("ContinuousModel", "ManifoldModel", "Model"),
     "sagewing.policy": (
         "Architecture",
         "Embedded",

@@ -70,7 +70,7 @@ def NDRSageHusa(
         gain_noise or cast(GainNoise, policy.gain_noise),
         policy.adapts_in,
     )
-    policy.check_sizes(filt.n_x, filt.n_z)
+    policy.check_sizes(filt.q0.size, filt.n_z)
     return filt
 
 

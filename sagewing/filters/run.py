@@ -30,8 +30,8 @@ class Result(NamedTuple):
     """
 
     x: Float[Array, "*batch T n_x"]
-    P: Float[Array, "*batch T n_x n_x"]
-    q: Float[Array, "*batch T n_x"]
+    P: Float[Array, "*batch T n_dx n_dx"]
+    q: Float[Array, "*batch T n_dx"]
     r: Float[Array, "*batch T n_z"]
     d: Float[Array, "*batch T n_d"]
     nis: Float[Array, "*batch T"]
@@ -93,7 +93,7 @@ def run(
     """`sw.run` in JAX: one compiled program, for one record or a batch; see `runtime/run.py`."""
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
-    state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
+    state = filt.init(*checks.start(filt, x0, P0, record.batch))
     return _run(filt, state, record, save, extra)
 
 
@@ -178,7 +178,7 @@ def _whole_record(
     if u is not None:
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
-    checks.model_shapes(filt.model, filt.n_x, filt.n_z, one_u, jax.ShapeDtypeStruct((), dt.dtype))
+    checks.model_shapes(filt, one_u, jax.ShapeDtypeStruct((), dt.dtype))
     given = (z, u, arrived, extra)
     if batch:  # from here on it is the last axis
         given = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), given)

@@ -70,7 +70,7 @@ class VariationalFilter(NominalNoise):
         R_old = state.U / (state.u - n_z - 1.0)
         dof = self.rho * (state.u - n_z - 1.0) + n_z + 1.0
         U = self.rho * state.U
-        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        innovation, H = linearize_measurement(self.model, x_pred, P_pred, z, u, arrived)
         first = gain(P_pred, H, mask_missing_channels(R_old, arrived), innovation)
         used = arrived & first.kept
         both = used[:, None] & used[None]
@@ -81,20 +81,19 @@ class VariationalFilter(NominalNoise):
         missing = diagonal_matrix(jnp.where(used, 0.0, diagonal(R_old)))
 
         def refine(at, _):
-            x, P, _, kept = at
-            e = nu - matvec(H, x - x_pred)
+            dx, P, _, kept = at
+            e = nu - matvec(H, dx)
             B = jnp.where(both, e[:, None] * e[None] + propagate(H, P), missing)
-            A = P + (x - x_pred)[:, None] * (x - x_pred)[None]
+            A = P + dx[:, None] * dx[None]
             R = (U + B) / (dof - n_z)
             P_prior = (tau * P_pred + A) / (tau + 1.0)
             found = gain(P_prior, H, mask_missing_channels(R, used))
-            x = x_pred + matvec(found.K, nu)
-            return (x, found.P, U + B, kept & found.kept), None
+            return (matvec(found.K, nu), found.P, U + B, kept & found.kept), None
 
-        start = (x_pred, P_pred, U, first.kept)
-        (x, P, U, kept), _ = jax.lax.scan(refine, start, length=self.iterations)
+        start = (jnp.zeros_like(P_pred[0]), P_pred, U, first.kept)
+        (dx, P, U, kept), _ = jax.lax.scan(refine, start, length=self.iterations)
         refined = jnp.all(kept | ~used, axis=0)
-        x, P, corrected = correct(self.model, x_pred, P_pred, x - x_pred, P)
+        x, P, corrected = correct(self.model, x_pred, P_pred, dx, P)
         moved = refined & corrected & jnp.any(used, axis=0)
         x, P = jnp.where(moved, x, x_pred), jnp.where(moved, P, P_pred)
         dof, U = jnp.where(moved, dof + 1.0, state.u), jnp.where(moved, U, state.U)

@@ -4,6 +4,7 @@ from sagewing.models.angles import wrap_angle
 from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
 from sagewing.models.lorenz import Lorenz
+from sagewing.models.manifolds import ManifoldModel
 from sagewing.models.model import Model
 from sagewing.models.quadrotor import (
     CRAZYFLIE,
@@ -23,6 +24,7 @@ __all__ = [
     "ConstantVelocity",
     "ContinuousModel",
     "Lorenz",
+    "ManifoldModel",
     "Model",
     "QuadrotorDrag",
     "QuadrotorDynamic",

@@ -18,7 +18,7 @@ from sagewing.policy.universal.settings import (
     RATES,
     TINY,
 )
-from sagewing.shapes import Measurements, States
+from sagewing.shapes import Errors, Measurements
 
 
 def running_means(means: Rows, values: Sequence[Rows], count: Rows, arrived: Rows) -> Rows:
@@ -75,7 +75,7 @@ def slopes(cross: Table, own: Table, squares: Table, variance: Channels) -> Rows
     return jnp.concatenate([correlation, cross / (jnp.abs(cross) + own)])
 
 
-def limited(a: States, most: States) -> States:
+def limited(a: Errors, most: Errors) -> Errors:
     """`a`, limited in size; zero where it is NaN."""
     a = jnp.clip(a, -most, most)
     return jnp.where(jnp.isnan(a), 0.0, a)
