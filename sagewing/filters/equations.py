@@ -70,12 +70,12 @@ def linearize_measurement(
     model: Model, x_pred: States, P: Covariances, z: Measurements, u: Inputs, arrived: Arrived
 ) -> tuple[Measurements, Jacobians]:
     """The innovation and H; a channel that did not arrive has zeros in both."""
-    H = _observe_jacobian(model, x_pred, jnp.zeros_like(P[0]), u)
+    H = observe_jacobian(model, x_pred, jnp.zeros_like(P[0]), u)
     nu = innovation(model, x_pred, z, u, arrived)
     return prevent_fusion((nu, jnp.where(arrived[:, None], H, 0.0)))
 
 
-def _observe_jacobian(model: Model, x: States, no_error: Errors, u: Inputs) -> Jacobians:
+def observe_jacobian(model: Model, x: States, no_error: Errors, u: Inputs) -> Jacobians:
     """H: in closed form, or the derivative of the measurement by the error of x."""
     given = closed_form(model.observe_jacobian, x, u)
     if given is not None:
@@ -98,13 +98,13 @@ def correct(
     x = per_sample(model.plus, x_pred, dx)
     first, last, _ = model.curved.indices(len(dx))
     if first < last:
-        P = project(_change_of_errors(model, x_pred, dx, x), P, first)
+        P = project(change_of_errors(model, x_pred, dx, x), P, first)
     ok = valid(x, diagonal(P))
     x, P = keep_where(ok, (x, P), (x_pred, P_pred))
     return x, P, ok
 
 
-def _change_of_errors(
+def change_of_errors(
     model: Model, x_pred: States, dx: Errors, x: States
 ) -> Float[Array, "k k *batch"]:
     """The derivative of the error around x = x_pred + dx by that around x_pred, where curved."""

@@ -14,13 +14,12 @@ from sagewing.filters.equations import (
     broadcast_to_batch,
     correct,
     likelihood,
-    linearize_measurement,
     mask_missing_channels,
-    predict,
 )
 from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
 from sagewing.filters.lifting import per_sample
+from sagewing.filters.linearizations import Linearizer, Taylor
 from sagewing.filters.protocols import Rule
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.step import Linearization, Step, StepInfo, Transition
@@ -85,6 +84,7 @@ class AdaptiveFilter(Recovering):
     R_off: jax.Array | None
     rule: Rule
     adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    linearization: Linearizer = Taylor()
 
     @property
     def n_x(self) -> int:
@@ -113,13 +113,16 @@ class AdaptiveFilter(Recovering):
         q, r, q0, r0, mode = self._noise_of_mode(state, q_old, r, u)
 
         # Predict
-        x_pred, F, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
+        at = (self.model, state.recovery, x, P, u, dt)
+        x_pred, F, FPF, predicted = self.linearization.predict(*at)
         P_pred = FPF + self._Q(q)
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
-        innovation, H = linearize_measurement(self.model, x_pred, P_pred, z, u, arrived)
-        HPH, S, L, K, P_post, kept = gain(P_pred, H, self._R(r, arrived), innovation)
-        used = arrived & kept
+        R = self._R(r, arrived)
+        measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
+        innovation, H, _ = measured
+        HPH, S, L, K, P_post, kept = gain(P_pred, H, measured.with_error(R), innovation)
+        used, HPH = arrived & kept, measured.with_error(HPH)
         nu, H = jnp.where(kept, innovation, 0.0), jnp.where(kept[:, None], H, 0.0)
         white = whiten(L, nu)
         linear = (Transition(self.model, x, u, dt), P, x_pred, F, FPF, P_pred, H, HPH, q0, r0)
@@ -131,7 +134,7 @@ class AdaptiveFilter(Recovering):
         if noise.differs:
             P_pred = noise.added_to(P_pred)
             R = self._R(r if noise.r is None else noise.r, used)
-            _, S, _, K, P_post, again = gain(P_pred, H, R)
+            _, S, _, K, P_post, again = gain(P_pred, H, measured.with_error(R))
             kept = kept & again
 
         # Correct
@@ -157,7 +160,8 @@ class AdaptiveFilter(Recovering):
         x and P are those of a `step` in which nothing arrives. The rule's memory does not change,
         so that it counts measurements and not predictions.
         """
-        x_pred, F, P, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
+        at = (self.model, state.recovery, state.x, state.P, u, dt)
+        x_pred, F, P, predicted = self.linearization.predict(*at)
         P_pred = P + self._Q(state.q)
         x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(state.q), P_pred)
         nothing = jnp.zeros_like(state.r, bool)

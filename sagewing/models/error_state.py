@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.models.manifolds import ManifoldModel, Product, Rotation, Vector
+from sagewing.models.manifolds import Manifold, ManifoldModel, Product, Rotation, Vector
 from sagewing.models.quadrotor import ANGLES, N_X, Q, Quadrotor, QuadrotorKinematic, R
 from sagewing.models.rotations import (
     attitude_matrix,
@@ -31,11 +31,7 @@ class ErrorState(ManifoldModel):
     """
 
     model: Quadrotor
-
-    @property
-    def space(self) -> Product:
-        """Position and velocity, attitude, rate and biases."""
-        return Product(Vector(Q.start), Rotation(), Vector(N_X - Q.stop))
+    space: Manifold = Product(Vector(Q.start), Rotation(), Vector(N_X - Q.stop))
 
     @property
     def constants(self) -> int:
@@ -66,10 +62,11 @@ class ErrorState(ManifoldModel):
             return self.model.observe(x, u)
         return jnp.concatenate([x[R], rotation_vector(x[Q])])
 
-    def observe_jacobian(self, x: X, u: Input) -> ZX:
+    def observe_jacobian(self, x: X, u: Input) -> ZX | None:
         """The errors themselves, or the model's H for errors."""
         if not self.has_difference:
-            return _by_turn(self.model.observe_jacobian(x, u), x[Q])
+            given = self.model.observe_jacobian(x, u)
+            return None if given is None else _by_turn(given, x[Q])
         H = jnp.zeros((6, N_DX), x.dtype)
         H = H.at[:3, R].set(jnp.eye(3, dtype=x.dtype))
         return H.at[ANGLES, TURN].set(jnp.eye(3, dtype=x.dtype))
