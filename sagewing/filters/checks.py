@@ -90,6 +90,18 @@ def measurement_noise(
     return a, None
 
 
+def process_noise(
+    Q0: Numbers, model: Model
+) -> tuple[Float[Array, "n_dx"], Float[Array, "n_dx n_dx"] | None]:
+    """Q0 as `noise` returns it, with zeros for the states whose noise is the model's own."""
+    diagonal, rest = noise("Q0", Q0, "n_x", positive=False)
+    more = len(model.own_variances)
+    if more:
+        diagonal = jnp.pad(diagonal, (0, more))
+        rest = None if rest is None else jnp.pad(rest, ((0, more), (0, more)))
+    return diagonal, rest
+
+
 def covariances(Q0: Numbers, R0: Numbers) -> tuple[Float[Array, "n n"], Float[Array, "m m"]]:
     """Q0 and R0, each given as a diagonal or a matrix, as matrices."""
     Q = _matrix(*noise("Q0", Q0, "n_x", positive=False))
@@ -208,7 +220,12 @@ def start(
 ) -> tuple[Float[Array, "n_x *batch"], Float[Array, "n_dx n_dx *batch"]]:
     """x0 and P0 of one record or of a batch (leading axis), checked; batch in the last axis."""
     x, P = as_real("x0", x0), as_real("P0", P0)
-    n_x, n_dx = filt.n_x, filt.q0.size
+    n_x, n_dx, own = filt.n_x, filt.q0.size, filt.model.own_variances
+    if own and x.shape[-1:] == (n_x - len(own),) and P.shape[-2:] == (n_dx - len(own),) * 2:
+        x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, len(own))])
+        P = jnp.pad(P, [(0, 0)] * (P.ndim - 2) + [(0, len(own))] * 2)
+        added = jnp.arange(n_dx - len(own), n_dx)
+        P = P.at[..., added, added].set(jnp.asarray(own, P.dtype))
     if x.shape not in ((n_x,), (*batch, n_x)):
         raise InputError(f"x0 must have shape {_either((n_x,), batch)}; got {x.shape}.")
     if P.shape not in ((n_dx, n_dx), (*batch, n_dx, n_dx)):

@@ -32,7 +32,7 @@ def EKF(
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
     """
-    q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
+    q0, Q_off = checks.process_noise(Q0, model)
     r0, R_off = checks.measurement_noise(R0, model.modes)
     rule = AttenuationRule(_gated(Frozen(), gate), (1.0, 1.0), FLOOR, "prior")
     how = linearizer(linearization)
@@ -49,7 +49,10 @@ def SageHusa(
     gate: float | None = None,
     linearization: Linearization = "taylor",
 ) -> AdaptiveFilter:
-    """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
+    """The Sage-Husa filter: the variances re-estimated with the fixed forgetting factor `b`.
+
+    Full matrices Q0 and R0 keep their correlations.
+    """
     policy = _gated(Fading(checks.forgetting_factor(b)), gate)
     return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization)
 
@@ -114,14 +117,8 @@ def _adaptive(
     adapts_in: tuple[int, ...] | None = None,
 ) -> AdaptiveFilter:
     checks.adaptation(bounds, gain_noise)
-    q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
+    q0, Q_off = checks.process_noise(Q0, model)
     r0, R_off = checks.measurement_noise(R0, model.modes)
-    for name, rest in (("Q0", Q_off), ("R0", R_off)):
-        if rest is not None:
-            raise InputError(
-                f"An adaptive filter keeps its noise diagonal: give the diagonal of {name} alone, "
-                "or use EKF for a constant full matrix."
-            )
     rule = AttenuationRule(policy, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise)
     how = linearizer(linearization)
-    return AdaptiveFilter(model, q0, r0, None, None, rule, adapts_in, how)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how)

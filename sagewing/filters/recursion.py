@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sagewing.filters import base_noise
+from sagewing.filters.base_noise import Base, covariance, measurement_noise, process_noise
 from sagewing.filters.equations import (
     broadcast_to_batch,
     correct,
@@ -17,8 +19,7 @@ from sagewing.filters.equations import (
     mask_missing_channels,
 )
 from sagewing.filters.guards import finite_derivative
-from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
-from sagewing.filters.lifting import per_sample
+from sagewing.filters.kernels import gain, matvec, whiten
 from sagewing.filters.linearizations import Linearizer, Taylor
 from sagewing.filters.protocols import Rule
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
@@ -30,7 +31,6 @@ from sagewing.shapes import (
     Arrived,
     Covariances,
     Errors,
-    Flags,
     InnovationCov,
     Inputs,
     Measurements,
@@ -44,7 +44,8 @@ from sagewing.shapes import (
 class FilterState(NamedTuple):
     """Everything the filter remembers from one step to the next.
 
-    `mode` is the mode of the measurement that `r` belongs to, if the model has several.
+    `mode` is the mode of the measurement that `r` belongs to, if the model has several; `base` the
+    base noise of the last step, if the model has noise of its own.
     """
 
     x: States
@@ -54,17 +55,7 @@ class FilterState(NamedTuple):
     memory: Any
     recovery: Recovery
     mode: Values | None = None
-
-
-class Mode(NamedTuple):
-    """The present mode, whether it differs from the one before, and whether it adapts the noise.
-
-    The first two are None for a model with one mode, the last if every mode adapts the noise.
-    """
-
-    now: Values | None = None
-    changed: Flags | None = None
-    adapts: Flags | None = None
+    base: Base = Base()
 
 
 class AdaptiveFilter(Recovering):
@@ -103,22 +94,24 @@ class AdaptiveFilter(Recovering):
         if self.model.modes > 1:
             r, mode = r[0], jnp.zeros_like(x0[0])
         recovery = begin(x0, P0, r)
-        return FilterState(x0, P0, q, r, self.rule.init(q, r), recovery, mode)
+        memory, base = self.rule.init(q, r), base_noise.begin(self, q, r)
+        return FilterState(x0, P0, q, r, memory, recovery, mode, base)
 
     def plain_step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Step, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
         x, P, q_old, r = finite_derivative((state.x, state.P, state.q, state.r))
-        q, r, q0, r0, mode = self._noise_of_mode(state, q_old, r, u)
 
         # Predict
+        q, q0, Q_off, mode = process_noise(self, state, x, q_old, u, dt)
         at = (self.model, state.recovery, x, P, u, dt)
         x_pred, F, FPF, predicted = self.linearization.predict(*at)
-        P_pred = FPF + self._Q(q)
+        P_pred = FPF + covariance(q, Q_off, q0)
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
-        R = self._R(r, arrived)
+        r, r0 = measurement_noise(self, state, x_pred, r, u, mode)
+        R = self._R(r, r0, arrived)
         measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
         innovation, H, _ = measured
         HPH, S, L, K, P_post, kept = gain(P_pred, H, measured.with_error(R), innovation)
@@ -133,26 +126,24 @@ class AdaptiveFilter(Recovering):
         noise, pending = self.rule.before_gain(state.memory, info)
         if noise.differs:
             P_pred = noise.added_to(P_pred)
-            R = self._R(r if noise.r is None else noise.r, used)
+            R = self._R(r if noise.r is None else noise.r, r0, used)
             _, S, _, K, P_post, again = gain(P_pred, H, measured.with_error(R))
             kept = kept & again
 
-        # Correct
+        # Correct, and the noise to remember
         dx = matvec(K, nu)
         x, P, corrected = correct(self.model, x_pred, P_pred, dx, P_post)
-
-        # The noise to remember, from the correction before it was normalised
         adapted, memory = self.rule.after_correction(pending, info, dx, P_post)
         q, r = adapted.instead_of(q, r)
         q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_old)
-        said_r = adapted.r if mode.now is None else r
 
         verdict = Verdict(arrived, kept, predicted & corrected)
-        state = FilterState(x, P, q, r, memory, state.recovery.after_step(dt), mode.now)
-        nis, loglik = likelihood(white, L, used)
-        estimate = (x, P, nis, loglik, verdict.ok, state.recovery.restarts, adapted.q, said_r)
+        recovery, base = state.recovery.after_step(dt), state.base.after_step(q0, r0)
+        state = FilterState(x, P, q, r, memory, recovery, mode.now, base)
+        said = (*base.changing(adapted, q, r, mode), adapted.d)
+        said = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *said)
         inside = (x_pred, P_pred, F, H, innovation, nu, S, K, adapted.trace)
-        return state, Step(*estimate, adapted.d, *inside), verdict
+        return state, Step(x, P, *said, *inside), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
         """A step between two measurements: predict x and P without calling the rule.
@@ -162,7 +153,8 @@ class AdaptiveFilter(Recovering):
         """
         at = (self.model, state.recovery, state.x, state.P, u, dt)
         x_pred, F, P, predicted = self.linearization.predict(*at)
-        P_pred = P + self._Q(state.q)
+        q, q0, Q_off, _ = process_noise(self, state, state.x, state.q, u, dt)
+        P_pred = P + covariance(q, Q_off, q0)
         x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(state.q), P_pred)
         nothing = jnp.zeros_like(state.r, bool)
         verdict = Verdict(nothing, nothing, predicted & corrected)
@@ -173,27 +165,6 @@ class AdaptiveFilter(Recovering):
         step = Step(x, P, none, none, *counts, state.q, state.r, d, x_pred, P_pred, F)
         return self.recovered(state, verdict), step._replace(innovation=no_nu, nu=no_nu)
 
-    def _noise_of_mode(
-        self, state: FilterState, q: Errors, r: Measurements, u: Inputs
-    ) -> tuple[Errors, Measurements, Errors, Measurements, Mode]:
-        """q and r in the present mode, and their bases; a change of mode resets r to its base."""
-        q0 = broadcast_to_batch(self.q0, q)
-        if state.mode is None:
-            return q, r, q0, broadcast_to_batch(self.r0, r), Mode()
-        now = per_sample(self.model.mode, u)
-        r0 = jnp.moveaxis(self.r0[now], -1, 0)
-        r = jnp.where(now == state.mode, r, r0)
-        now = now.astype(r.dtype)
-        if self.adapts_in is None:
-            return q, r, q0, r0, Mode(now, now != state.mode)
-        adapts = sum((now == m for m in self.adapts_in), jnp.zeros_like(now, bool))
-        return jnp.where(adapts, q, q0), r, q0, r0, Mode(now, now != state.mode, adapts)
-
-    def _Q(self, q: Errors) -> Covariances:
-        Q = diagonal_matrix(q)
-        return Q if self.Q_off is None else Q + broadcast_to_batch(self.Q_off, q)
-
-    def _R(self, r: Measurements, arrived: Arrived) -> InnovationCov:
-        R = diagonal_matrix(r)
-        R = R if self.R_off is None else R + broadcast_to_batch(self.R_off, r)
-        return mask_missing_channels(R, arrived)
+    def _R(self, r: Measurements, r0: Measurements, arrived: Arrived) -> InnovationCov:
+        off = None if self.R_off is None else broadcast_to_batch(self.R_off, r)
+        return mask_missing_channels(covariance(r, off, r0), arrived)

@@ -3,6 +3,7 @@
 from sagewing.models.angles import wrap_angle
 from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
+from sagewing.models.drift import with_drift
 from sagewing.models.error_state import ErrorState
 from sagewing.models.lorenz import Lorenz
 from sagewing.models.manifolds import ManifoldModel
@@ -35,5 +36,6 @@ __all__ = [
     "Switched",
     "Thomas",
     "Vehicle",
+    "with_drift",
     "wrap_angle",
 ]

@@ -14,7 +14,8 @@ class Model(eqx.Module):
 
     Override the other methods where the system needs them: `innovation` for angles that wrap,
     `plus`, `minus` and `n_x` for a state on a manifold, the Jacobians if you have them in closed
-    form. Parameters are fields. Noise is not part of a model.
+    form. Parameters are fields. The noise is Q0 and R0 of a filter; `process_noise` and
+    `measurement_noise` are for noise that depends on the state or the input.
 
     P, Q, F, H and K are in coordinates of the state's error, whose number is that of Q0:
     x = `plus`(x_hat, error). `plus` and `minus` obey plus(x, 0) = x, plus(a, minus(b, a)) = b and,
@@ -74,6 +75,28 @@ class Model(eqx.Module):
         variance: a model that clips sets `curved` to slice(0, 0), and P stays.
         """
         return x
+
+    def process_noise(self, x: X, u: Input, dt: Duration) -> DX | XX | None:
+        """Q of a step from `x`, as variances or a matrix; None, or a NaN variance, is Q0."""
+        return None
+
+    def measurement_noise(self, x: X, u: Input) -> Z | None:
+        """The variances of the measurement in the state `x`; None, or a NaN, is R0."""
+        return None
+
+    @property
+    def own_noise(self) -> tuple[bool, bool]:
+        """Whether `process_noise` and `measurement_noise` are the model's own."""
+        own = type(self)
+        return (
+            own.process_noise is not Model.process_noise,
+            own.measurement_noise is not Model.measurement_noise,
+        )
+
+    @property
+    def own_variances(self) -> tuple[float, ...]:
+        """The variances of states at the end that start at zero and that Q0, x0, P0 leave out."""
+        return ()
 
     @property
     def constants(self) -> int:

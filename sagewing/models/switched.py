@@ -64,6 +64,20 @@ class Switched(Model):
         return self._of_mode(u, lambda model, u: model.residual(z, z_hat, u))
 
     @property
+    def own_noise(self) -> tuple[bool, bool]:
+        """Whether any of the models has noise of its own."""
+        process, measurement = zip(*(model.own_noise for model in self.models), strict=True)
+        return any(process), any(measurement)
+
+    def process_noise(self, x: X, u: Input, dt: Duration) -> DX | XX | None:
+        """That of the selected model."""
+        return self._noise_of_mode(u, lambda model, u: model.process_noise(x, u, dt))
+
+    def measurement_noise(self, x: X, u: Input) -> Z | None:
+        """That of the selected model."""
+        return self._noise_of_mode(u, lambda model, u: model.measurement_noise(x, u))
+
+    @property
     def n_x(self) -> int | None:
         """That of the first model."""
         return self.models[0].n_x
@@ -122,6 +136,22 @@ class Switched(Model):
             return jax.jacfwd(partial(measured_after, model))(self._no_error(x), x, z_hat, u)
 
         return self._of_mode(u, of)
+
+    def _noise_of_mode(self, u: Input, call: Callable[[Model, Input], Any]) -> Any:
+        """The noise of the selected model as variances, with NaN where it has none of its own."""
+        given = self._given(u)
+        parts = [
+            None if last == first else given[1 + first : 1 + last] for first, last in self.inputs
+        ]
+        noise = [call(model, part) for model, part in zip(self.models, parts, strict=True)]
+        sizes = {a.shape for a in noise if a is not None}
+        if not sizes:
+            return None
+        if len(sizes) > 1:
+            raise InputError(f"The models of Switched give noise of different shapes, {sizes}.")
+        (size,) = sizes
+        nominal = jnp.full(size, jnp.nan, given.dtype)
+        return jnp.stack([nominal if a is None else a for a in noise])[self.mode(u)]
 
     def _no_error(self, x: X) -> DX:
         return jnp.zeros(jax.eval_shape(self.minus, x, x).shape, x.dtype)

@@ -1,0 +1,124 @@
+"""The noise that a step's adaptation starts from: Q0 and R0, the mode's, or the model's own.
+
+Where the base changes between two steps the adapted noise changes by the same factor, so that a
+filter adapts the factor between what a model or a sensor says and what is true.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from sagewing.filters.equations import broadcast_to_batch
+from sagewing.filters.kernels import diagonal, diagonal_matrix
+from sagewing.filters.lifting import per_sample
+from sagewing.filters.step import RememberedNoise
+from sagewing.shapes import (
+    Covariances,
+    Errors,
+    Flags,
+    InnovationCov,
+    Inputs,
+    Measurements,
+    States,
+    Steps,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from sagewing.filters.recursion import AdaptiveFilter, FilterState
+
+
+class Base(NamedTuple):
+    """The base variances of a step; None where they are those of the filter."""
+
+    q: Errors | None = None
+    r: Measurements | None = None
+
+    def after_step(self, q0: Errors, r0: Measurements) -> "Base":
+        """The base of a step, where it can change."""
+        return Base(None if self.q is None else q0, None if self.r is None else r0)
+
+    def changing(
+        self, adapted: RememberedNoise, q: Errors, r: Measurements, mode: "Mode"
+    ) -> tuple[Errors | None, Measurements | None]:
+        """q and r for the estimate; None where they are Q0 and R0 at every step."""
+        return (
+            adapted.q if self.q is None else q,
+            adapted.r if self.r is None and mode.now is None else r,
+        )
+
+
+class Mode(NamedTuple):
+    """The present mode, whether it differs from the one before, and whether it adapts the noise.
+
+    The first two are None for a model with one mode, the last if every mode adapts the noise.
+    """
+
+    now: Values | None = None
+    changed: Flags | None = None
+    adapts: Flags | None = None
+
+
+def begin(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Base:
+    """The base before the first step; it is remembered only where it can change."""
+    process, measurement = filt.model.own_noise
+    return Base(q if process else None, r if measurement else None)
+
+
+def process_noise(
+    filt: "AdaptiveFilter", state: "FilterState", x: States, q: Errors, u: Inputs, dt: Steps
+) -> tuple[Errors, Errors, Covariances | None, Mode]:
+    """q of this step, its base, the off-diagonals of Q0 if any, and the mode."""
+    q0 = broadcast_to_batch(filt.q0, q)
+    off = None if filt.Q_off is None else broadcast_to_batch(filt.Q_off, q)
+    given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
+    if given is not None:
+        if given.ndim == x.ndim + 1:
+            given, off = diagonal(given), given - diagonal_matrix(diagonal(given))
+        q0 = jnp.where(given >= 0.0, given, q0)
+        assert state.base.q is not None
+        q = _rescaled(q, q0, state.base.q)
+    mode = _mode(filt, state, u)
+    return q if mode.adapts is None else jnp.where(mode.adapts, q, q0), q0, off, mode
+
+
+def measurement_noise(
+    filt: "AdaptiveFilter", state: "FilterState", x: States, r: Measurements, u: Inputs, mode: Mode
+) -> tuple[Measurements, Measurements]:
+    """r of this step and its base; a change of mode resets r to it."""
+    if mode.now is None:
+        r0 = broadcast_to_batch(filt.r0, r)
+    else:
+        r0 = jnp.moveaxis(filt.r0[mode.now.astype(int)], -1, 0)
+    given = per_sample(filt.model.measurement_noise, x, u) if filt.model.own_noise[1] else None
+    if given is not None:
+        r0 = jnp.where(given > 0.0, given, r0)
+        assert state.base.r is not None
+        r = _rescaled(r, r0, state.base.r)
+    return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
+
+
+def _rescaled(variances: jax.Array, now: jax.Array, before: jax.Array) -> jax.Array:
+    """Variances that were adapted from the base `before`, for the base `now`."""
+    known = before > 0.0
+    return jnp.where(known, variances * (now / jnp.where(known, before, 1.0)), now)
+
+
+def _mode(filt: "AdaptiveFilter", state: "FilterState", u: Inputs) -> Mode:
+    if state.mode is None:
+        return Mode()
+    now = per_sample(filt.model.mode, u).astype(state.mode.dtype)
+    if filt.adapts_in is None:
+        return Mode(now, now != state.mode)
+    adapts = sum((now == m for m in filt.adapts_in), jnp.zeros_like(now, bool))
+    return Mode(now, now != state.mode, adapts)
+
+
+def covariance(variances: jax.Array, off: InnovationCov | None, base: jax.Array) -> InnovationCov:
+    """The matrix with these variances and the correlations of the base, whose rest is `off`."""
+    if off is None:
+        return diagonal_matrix(variances)
+    known = base > 0.0
+    scale = jnp.where(known, jnp.sqrt(variances / jnp.where(known, base, 1.0)), 1.0)
+    return diagonal_matrix(variances) + scale[:, None] * off * scale[None]
