@@ -8,7 +8,7 @@ from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
 from sagewing.filters.recursion import AdaptiveFilter, FilterState
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.run import Result, Saved, run, run_from
+from sagewing.filters.run import Result, Saved, run, run_from, run_saving
 from sagewing.filters.step import (
     Attenuation,
     Estimate,
@@ -48,4 +48,5 @@ __all__ = [
     "StepNoise",
     "run",
     "run_from",
+    "run_saving",
 ]

@@ -18,6 +18,7 @@ from sagewing.filters.protocols import Filter
 from sagewing.filters.run import Result, Saved
 from sagewing.filters.run import run as run_in_jax
 from sagewing.filters.run import run_from as run_from_in_jax
+from sagewing.filters.run import run_saving as run_saving_in_jax
 from sagewing.runtime.compiled import CompiledFilter, compiled_filter
 from sagewing.shapes import Numbers, real_dtype
 
@@ -95,7 +96,7 @@ def run(
             raise InputError("extra= is given to save=: give both, or none.")
         if save is None:
             return run_in_jax(filt, x0, P0, z, u, dt, mask)
-        return run_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)
+        return run_saving_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)
     if save is not None:
         raise InputError('save= needs backend="jax": generated C keeps what `Result` has.')
     checks.is_filter(filt)

@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 from sagewing import catalogue
 from sagewing.catalogue import ORACLE, UNIVERSAL
 from sagewing.errors import check_known
-from sagewing.filters import Filter, NDRSageHusa, OracleEKF, Step, run
+from sagewing.filters import Filter, NDRSageHusa, OracleEKF, Step, run_saving
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.loop import scan
@@ -250,7 +250,8 @@ def drift(policies: Sequence[Any], *, seed: int = 0, runs: int = 200) -> Drift:
 
     def squares(filt: Filter) -> np.ndarray:
         start = (records.x0, records.P0)
-        saved = run(filt, *start, records.z, dt=chaos.DT, save=_mean_square, extra=records.truth)
+        z, truth = records.z, records.truth
+        saved = run_saving(filt, *start, z, dt=chaos.DT, save=_mean_square, extra=truth)
         return np.asarray(saved.values, np.float64).T[:, bounded]
 
     oracle = squares(OracleEKF(model, q, r))
