@@ -13,7 +13,7 @@ from log_files import (
 )
 
 import sagewing as sw
-from sagewing.filters import Attenuation, Fading, Frozen, PerPredictionStep, StepInfo
+from sagewing.filters import Attenuation, Frozen
 from sagewing.logs.estimate.estimate import estimate_log
 from sagewing.logs.estimate.filters import noise_of
 from sagewing.logs.estimate.scores import InnovationSeries, whiteness
@@ -189,18 +189,6 @@ def test_fitted_noise_is_raised_for_a_worse_pose_and_kept_for_a_better_one(learn
         np.testing.assert_allclose(noise.r[:3], np.maximum(own[:3], std**2), rtol=1e-6)
         np.testing.assert_allclose(noise.r[3:], own[3:], rtol=1e-6)
         assert noise_of(None, (std,) * 3, None, turns=True).r[:3] == pytest.approx(std**2)
-
-
-def test_what_a_correction_says_of_q_is_shared_by_the_steps_before_it():
-    q, r = jnp.ones(19), jnp.ones(6)
-    info = StepInfo(r, r, jnp.eye(6), jnp.eye(6), jnp.ones((19, 6)), q, r, r > 0)
-    fading = Fading(jnp.asarray(0.99))
-    once, k, _ = fading(fading.init(q, r), info)
-    spread = PerPredictionStep(fading, jnp.asarray(4.0))
-    shared, k_shared, _ = spread(spread.init(q, r), info)
-    np.testing.assert_allclose(shared.q, once.q / 4.0)
-    np.testing.assert_allclose(shared.r, once.r)
-    assert k == k_shared == 1.0
 
 
 def test_with_a_noisy_gps_alone_the_attitude_is_not_lost():

@@ -3,7 +3,7 @@
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.gain_networks import LEKF, KalmanNet
-from sagewing.filters.named import EKF, NDRSageHusa, SageHusa
+from sagewing.filters.named import EKF, NDRSageHusa, SageHusa, per_prediction_step
 from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
 from sagewing.filters.recursion import AdaptiveFilter, FilterState
@@ -46,6 +46,7 @@ __all__ = [
     "Step",
     "StepInfo",
     "StepNoise",
+    "per_prediction_step",
     "run",
     "run_from",
     "run_saving",

@@ -144,6 +144,15 @@ def gate(sigmas: Numbers) -> Float[Array, ""]:
     return a
 
 
+def steps_per_measurement(steps: Numbers) -> Float[Array, ""]:
+    """The number of predictions to a measurement as an array; a mean need not be whole."""
+    a = as_real("steps_per_measurement", steps)
+    known = _known(a)
+    if a.ndim != 0 or (known is not None and not 0.0 < known < np.inf):
+        raise InputError(f"steps_per_measurement must be a positive number; got {steps}.")
+    return a
+
+
 def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
     """Refuse a model whose methods do not fit the sizes of Q0 and R0."""
     x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))

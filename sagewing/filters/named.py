@@ -1,11 +1,12 @@
 """The three filters of the paper by name: one recursion, three attenuation policies."""
 
+from dataclasses import replace
 from typing import cast
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.attenuation import Fading, Frozen, Gated
-from sagewing.filters.protocols import AttenuationPolicy, GainNoise, TrainedPolicy
+from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
+from sagewing.filters.protocols import AttenuationPolicy, Filter, GainNoise, TrainedPolicy
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
 from sagewing.models import Model
@@ -72,6 +73,21 @@ def NDRSageHusa(
     )
     policy.check_sizes(filt.n_x, filt.n_z)
     return filt
+
+
+def per_prediction_step(filt: Filter, steps_per_measurement: Numbers) -> Filter:
+    """The same filter for so many predictions to a measurement: q belongs to one of them.
+
+    See `PerPredictionStep`. A filter without an `AttenuationRule` is returned as it is.
+
+    Example, an IMU at 1 kHz and a pose at 50 Hz:
+    `per_prediction_step(sw.SageHusa(model, Q0, R0), 20)`
+    """
+    steps = checks.steps_per_measurement(steps_per_measurement)
+    if not isinstance(filt, AdaptiveFilter) or not isinstance(filt.rule, AttenuationRule):
+        return filt
+    policy = PerPredictionStep(filt.rule.policy, steps)
+    return replace(filt, rule=replace(filt.rule, policy=policy))
 
 
 def _gated(policy: AttenuationPolicy, gate: float | None) -> AttenuationPolicy:
