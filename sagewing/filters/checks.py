@@ -49,7 +49,7 @@ def _known(a: jax.Array) -> np.ndarray | None:
 def noise(
     name: str, value: Numbers, size: str, *, positive: bool
 ) -> tuple[Float[Array, "n"], Float[Array, "n n"] | None]:
-    """A covariance given as a diagonal or a matrix: its diagonal, and the rest if there is any."""
+    """A covariance given as a diagonal or a matrix: its diagonal, and the entries off it."""
     a = as_real(name, value)
     if a.ndim not in (1, 2) or (a.ndim == 2 and a.shape[0] != a.shape[1]) or a.size == 0:
         raise InputError(
@@ -69,8 +69,9 @@ def noise(
     if a.ndim == 1:
         return a, None
     diagonal = jnp.diagonal(a)
-    rest = a - jnp.diag(diagonal)
-    return diagonal, None if known is not None and not np.any(np.asarray(rest)) else rest
+    off = a - jnp.diag(diagonal)
+    is_diagonal = known is not None and not np.any(np.asarray(off))
+    return diagonal, None if is_diagonal else off
 
 
 def measurement_noise(
@@ -96,8 +97,8 @@ def covariances(Q0: Numbers, R0: Numbers) -> tuple[Float[Array, "n n"], Float[Ar
     return Q, _matrix(*noise("R0", R0, "n_z", positive=True))
 
 
-def _matrix(diagonal: jax.Array, rest: jax.Array | None) -> jax.Array:
-    return jnp.diag(diagonal) if rest is None else jnp.diag(diagonal) + rest
+def _matrix(diagonal: jax.Array, off: jax.Array | None) -> jax.Array:
+    return jnp.diag(diagonal) if off is None else jnp.diag(diagonal) + off
 
 
 def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
@@ -158,11 +159,11 @@ def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
     x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))
     by_Q, by_R = f"Q0 says n_x = {n_x}", f"R0 says n_z = {n_z}"
     given_u = "no u" if u is None else f"u of shape {u.shape}"
-    own = model.normalized
-    if not isinstance(own, slice) or own.step not in (None, 1):
+    normalized = model.normalized
+    if not isinstance(normalized, slice) or normalized.step not in (None, 1):
         raise InputError(
             f"{type(model).__name__}.normalized must be a slice of neighbouring states, such as "
-            f"slice(6, 10); got {own!r}."
+            f"slice(6, 10); got {normalized!r}."
         )
     for name, args, shape, because in (
         ("transition", (x, u, dt), (n_x,), by_Q),
@@ -221,9 +222,9 @@ def _check_definite(name: str, P: np.ndarray) -> None:
         variances = np.diagonal(P, axis1=-2, axis2=-1)
         scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
         correlations = P / scale[..., :, None] / scale[..., None, :]
-        least = float(np.linalg.eigvalsh(correlations).min())
+        smallest_correlation = float(np.linalg.eigvalsh(correlations).min())
         no_variances = variances.min() < 0.0 or variances.max(axis=-1).min() <= 0.0
-        if least < -ROUNDING or no_variances:
+        if smallest_correlation < -ROUNDING or no_variances:
             smallest = float(np.linalg.eigvalsh(P).min())
             raise InputError(
                 f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}."

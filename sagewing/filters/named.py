@@ -97,12 +97,12 @@ def _gated(policy: AttenuationPolicy, gate: float | None) -> AttenuationPolicy:
 def _nominal(
     policy: TrainedPolicy, Q0: Numbers | None, R0: Numbers | None
 ) -> tuple[Numbers, Numbers]:
-    own = policy.nominal
-    if own is None:
+    nominal = policy.nominal
+    if nominal is None:
         if Q0 is None or R0 is None:
             raise InputError("This policy has no noise of its own: give Q0 and R0.")
         return Q0, R0
-    return own.q if Q0 is None else Q0, own.r if R0 is None else R0
+    return nominal.q if Q0 is None else Q0, nominal.r if R0 is None else R0
 
 
 def _adaptive(
@@ -117,8 +117,8 @@ def _adaptive(
     checks.adaptation(bounds, gain_noise)
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
     r0, R_off = checks.measurement_noise(R0, model.modes)
-    for name, rest in (("Q0", Q_off), ("R0", R_off)):
-        if rest is not None:
+    for name, off in (("Q0", Q_off), ("R0", R_off)):
+        if off is not None:
             raise InputError(
                 f"An adaptive filter keeps its noise diagonal: give the diagonal of {name} alone, "
                 "or use EKF for a constant full matrix."

@@ -138,10 +138,10 @@ def _program(
     shapes = tuple(None if a is None else a.shape for a in record)
     shapes += tuple(a.shape for a in jax.tree.leaves(extra))
     try:
-        made = _programs(rest, save)(shapes)
+        program = _programs(rest, save)(shapes)
     except (TypeError, ValueError):  # a field that cannot be hashed: compile at every call
-        made = _programs.__wrapped__(rest, save)(shapes)
-    return partial(made, arrays)
+        program = _programs.__wrapped__(rest, save)(shapes)
+    return partial(program, arrays)
 
 
 @lru_cache(maxsize=64)
@@ -152,14 +152,14 @@ def _programs(rest: Rest, save: Save | None) -> Callable[[Any], Callable[..., tu
     def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:
         @jax.jit
         def compiled(arrays: Any, state: Any, record: checks.Record, extra: Any) -> tuple[Any, Any]:
-            return _whole_record(together(arrays, rest), state, record, save, extra)
+            return _run_record(together(arrays, rest), state, record, save, extra)
 
         return compiled
 
     return of_size
 
 
-def _whole_record(
+def _run_record(
     filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
 ) -> tuple[Any, Any]:
     z, u, dt, mask = record
@@ -170,10 +170,10 @@ def _whole_record(
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
     checks.model_shapes(filt.model, filt.n_x, filt.n_z, one_u, jax.ShapeDtypeStruct((), dt.dtype))
-    given = (z, u, arrived, extra)
+    inputs = (z, u, arrived, extra)
     if batch:  # from here on it is the last axis
-        given = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), given)
-    z, u, arrived, extra = given
+        inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)
+    z, u, arrived, extra = inputs
     dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
     state, values = scan(filt, state, z, u, dt, arrived, save or estimate_of, extra)
     if batch:
