@@ -20,7 +20,7 @@ class LengthUnknown(Switched):
     """The same two models, where P stays what it was."""
 
     @property
-    def normalized(self) -> slice:
+    def curved(self) -> slice:
         return slice(0, 0)
 
 

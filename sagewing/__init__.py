@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sagewing.filters import AttenuationRule as AttenuationRule
     from sagewing.filters import Estimate as Estimate
     from sagewing.filters import Filter as Filter
+    from sagewing.filters import Iterated as Iterated
     from sagewing.filters import KalmanNet as KalmanNet
     from sagewing.filters import NDRSageHusa as NDRSageHusa
     from sagewing.filters import OracleEKF as OracleEKF
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from sagewing.filters import Step as Step
     from sagewing.filters import StepInfo as StepInfo
     from sagewing.filters import StepNoise as StepNoise
+    from sagewing.filters import Unscented as Unscented
     from sagewing.models import ContinuousModel as ContinuousModel
+    from sagewing.models import ManifoldModel as ManifoldModel
     from sagewing.models import Model as Model
     from sagewing.policy import Architecture as Architecture
     from sagewing.policy import Embedded as Embedded
@@ -55,8 +58,9 @@ _NAMES_BY_MODULE = {
         *("Result", "SageHusa", "Saved"),
         *("AdaptiveFilter", "Attenuation", "AttenuationPolicy", "AttenuationRule", "Estimate"),
         *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
+        *("Iterated", "Unscented"),
     ),
-    "sagewing.models": ("ContinuousModel", "Model"),
+    "sagewing.models": ("ContinuousModel", "ManifoldModel", "Model"),
     "sagewing.policy": (
         "Architecture",
         "Embedded",

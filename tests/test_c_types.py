@@ -143,7 +143,7 @@ def both(filt, dtype, x0, z, u, folder):
     """The estimates of JAX and those of C for three records."""
     x0, z = np.tile(np.asarray(x0, dtype), (3, 1)), np.tile(np.asarray(z, dtype), (3, 1, 1))
     record = checks.record(filt.n_z, z, u, 0.01, None)
-    start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
+    start = filt.init(*checks.start(filt, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
     n_u = 0 if u is None else u.shape[-1]
     results = [
         run_compiled(CompiledFilter(filt, n_u, dtype, folder, QUICK, lanes=lanes), start, record)

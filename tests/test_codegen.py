@@ -289,7 +289,7 @@ def test_many_records_at_once_are_one_by_one(system, name, dtype, folder):
     with jax.enable_x64(dtype == np.float64):
         filt = build(system, name)
         given = checks.record(filt.n_z, z, None if u is None else u[:steps], 0.01, None)
-        start = filt.init(*checks.start(filt.n_x, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
+        start = filt.init(*checks.start(filt, x0, 0.1 * np.eye(x0.shape[1]), (3,)))
         single, many = (
             run_compiled(in_c(system, name, dtype, folder, lanes=lanes), start, given)
             for lanes in (False, True)

@@ -171,7 +171,7 @@ def test_the_covariance_is_that_of_the_quaternion_at_its_length():
 @pytest.mark.parametrize("states", [slice(6, 10, 2), (6, 10)])
 def test_the_normalized_states_are_neighbours(states):
     class Odd(sw.models.QuadrotorKinematic):
-        normalized = property(lambda self: states)
+        curved = property(lambda self: states)
 
     with pytest.raises(sw.InputError, match="a slice of neighbouring"):
         steps(Odd(), 1)
@@ -209,7 +209,7 @@ class Heading(sw.Model):
 class NamedHeading(Heading):
     """The same, with a word about which states `normalize` changes."""
 
-    normalized = property(lambda self: slice(2, 4))
+    curved = property(lambda self: slice(2, 4))
 
 
 def test_a_model_need_not_say_which_states_it_normalizes():

@@ -34,7 +34,7 @@ MEANING = {
     "restarts": "how often the filter has gone back to an earlier state",
 }
 PROTOTYPES = """\
-/* Start from x0 [SW_NX] and its covariance P0 [SW_NX * SW_NX]. */
+/* Start from x0 [SW_NX] and its covariance P0 [SW_NDX * SW_NDX]. */
 void sw_init(sw_state *state, const sw_real *x0, const sw_real *P0);
 
 /* Predict dt seconds ahead with the inputs u [SW_NU], and correct with measured [SW_NZ].
@@ -71,6 +71,7 @@ def header(made: Program, filt: Filter, costs: dict[str, Cost], table: int, dtyp
         *precision,
         "",
         f"#define SW_NX {made.n_x} /* states */",
+        f"#define SW_NDX {made.n_dx} /* errors of the state: rows and columns of P */",
         f"#define SW_NZ {made.n_z} /* measured channels */",
         f"#define SW_NU {made.n_u} /* inputs */",
         "#define SW_REFUSED (-1)",

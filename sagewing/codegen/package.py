@@ -29,7 +29,7 @@ class CheckVector(NamedTuple):
     """Steps of a filter in double precision; NaN in z is a channel that did not arrive."""
 
     x0: Float[np.ndarray, "n_x"]
-    P0: Float[np.ndarray, "n_x n_x"]
+    P0: Float[np.ndarray, "n_dx n_dx"]
     z: Float[np.ndarray, "T n_z"]
     u: Float[np.ndarray, "T n_u"]
     dt: float
@@ -68,6 +68,7 @@ def write_package(
         title=title,
         steps=len(vector.z),
         n_x=made.program.n_x,
+        n_dx=made.program.n_dx,
         n_z=made.program.n_z,
         n_u=made.program.n_u,
         state_bytes=4 * sum(field.size for field in made.program.state),

@@ -57,6 +57,7 @@ class Program(NamedTuple):
     """A filter in one precision."""
 
     n_x: int
+    n_dx: int
     n_z: int
     n_u: int
     state: list[Field]
@@ -81,13 +82,13 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
     dtype = np.dtype(dtype)
     with jax.enable_x64(dtype == np.float64):
         filt = in_precision(filt, dtype)
-        n_x, n_z = filt.n_x, filt.n_z
-        x0, P0 = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((n_x,), (n_x, n_x)))
+        n_x, n_dx, n_z = filt.n_x, filt.q0.size, filt.n_z
+        x0, P0 = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((n_x,), (n_dx, n_dx)))
         z, dt = jax.ShapeDtypeStruct((n_z,), dtype), jax.ShapeDtypeStruct((), dtype)
         u = jax.ShapeDtypeStruct((n_u,), dtype) if n_u else None
         flags: Any = jax.ShapeDtypeStruct((n_z,), np.bool_)
         flag: Any = jax.ShapeDtypeStruct((), np.bool_)
-        checks.model_shapes(filt.model, n_x, n_z, u, dt)
+        checks.model_shapes(filt, u, dt)
         start = jax.eval_shape(filt.init, x0, P0)
         leaves, structure = jax.tree.flatten(start)
         members = fields(start, dtype)
@@ -121,6 +122,7 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
         measured = [Argument("z", finite=True), Argument("arrived")]
         return Program(
             n_x,
+            n_dx,
             n_z,
             n_u,
             members,

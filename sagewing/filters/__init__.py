@@ -3,6 +3,7 @@
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.gain_networks import LEKF, KalmanNet
+from sagewing.filters.linearizations import Iterated, Unscented
 from sagewing.filters.named import EKF, NDRSageHusa, SageHusa, per_prediction_step
 from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
@@ -34,6 +35,7 @@ __all__ = [
     "FilterState",
     "Frozen",
     "Gated",
+    "Iterated",
     "KalmanNet",
     "NDRSageHusa",
     "OracleEKF",
@@ -46,6 +48,7 @@ __all__ = [
     "Step",
     "StepInfo",
     "StepNoise",
+    "Unscented",
     "per_prediction_step",
     "run",
     "run_from",

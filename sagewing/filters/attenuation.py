@@ -13,13 +13,13 @@ from sagewing.filters.kernels import SHUT, diagonal
 from sagewing.filters.protocols import AttenuationPolicy
 from sagewing.filters.recovery import PATIENCE
 from sagewing.filters.step import Attenuation, StepInfo
-from sagewing.shapes import Measurements, States
+from sagewing.shapes import Errors, Measurements
 
 
 class Frozen(eqx.Module):
     """d = 0: the noise stays the nominal one. The EKF."""
 
-    def init(self, q: States, r: Measurements) -> None:
+    def init(self, q: Errors, r: Measurements) -> None:
         """An empty memory."""
         return None
 
@@ -33,7 +33,7 @@ class Fading(eqx.Module):
 
     b: jax.Array
 
-    def init(self, q: States, r: Measurements) -> jax.Array:
+    def init(self, q: Errors, r: Measurements) -> jax.Array:
         """k, the number of measurements before the first step: 0."""
         return jnp.zeros_like(q[0])
 
@@ -54,7 +54,7 @@ class Gated(eqx.Module):
     policy: AttenuationPolicy
     sigmas: jax.Array
 
-    def init(self, q: States, r: Measurements) -> tuple[Measurements, Any]:
+    def init(self, q: Errors, r: Measurements) -> tuple[Measurements, Any]:
         """The count of measurements outside the gate by channel, and the inner policy's memory."""
         return jnp.zeros_like(r), self.policy.init(q, r)
 
@@ -83,7 +83,7 @@ class PerPredictionStep(eqx.Module):
     policy: AttenuationPolicy
     steps: jax.Array
 
-    def init(self, q: States, r: Measurements) -> Any:
+    def init(self, q: Errors, r: Measurements) -> Any:
         """The inner policy's memory."""
         return self.policy.init(q, r)
 

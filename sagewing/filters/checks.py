@@ -154,27 +154,49 @@ def steps_per_measurement(steps: Numbers) -> Float[Array, ""]:
     return a
 
 
-def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
-    """Refuse a model whose methods do not fit the sizes of Q0 and R0."""
-    x, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_z))
-    by_Q, by_R = f"Q0 says n_x = {n_x}", f"R0 says n_z = {n_z}"
-    given_u = "no u" if u is None else f"u of shape {u.shape}"
-    normalized = model.normalized
-    if not isinstance(normalized, slice) or normalized.step not in (None, 1):
+def vector_state(model: Model, filter_name: str) -> None:
+    """Refuse a state on a manifold, for a filter whose network takes and gives states."""
+    if model.on_manifold:
         raise InputError(
-            f"{type(model).__name__}.normalized must be a slice of neighbouring states, such as "
-            f"slice(6, 10); got {normalized!r}."
+            f"{filter_name} takes states that are vectors, and {type(model).__name__} has a "
+            "`plus` of its own; use an EKF, a Sage-Husa filter or an NDR-SHKF."
+        )
+
+
+def model_shapes(filt: Filter, u: Any, dt: Any) -> None:
+    """Refuse a model whose methods do not fit each other and the sizes of Q0 and R0."""
+    model, name_of = filt.model, type(filt.model).__name__
+    n_x, n_dx, n_z = filt.n_x, filt.q0.size, filt.n_z
+    x, dx, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_dx, n_z))
+    by_Q, by_R = f"Q0 says n_x = {n_dx}", f"R0 says n_z = {n_z}"
+    by_x = f"{name_of}.n_x is {n_x}" if model.n_x else f"Q0 says n_x = {n_x}"
+    given_u = "no u" if u is None else f"u of shape {u.shape}"
+    own = type(model)
+    if (own.plus is Model.plus) != (own.minus is Model.minus) or (
+        model.n_x is not None and own.plus is Model.plus
+    ):
+        raise InputError(
+            f"{name_of} has only some of plus, minus and n_x: a state on a manifold needs "
+            "plus(x, dx) and minus(a, b), and n_x if x has more entries than dx."
+        )
+    if not isinstance(model.curved, slice) or model.curved.step not in (None, 1):
+        raise InputError(
+            f"{name_of}.curved must be a slice of neighbouring errors, such as "
+            f"slice(6, 9); got {model.curved!r}."
         )
     for name, args, shape, because in (
-        ("transition", (x, u, dt), (n_x,), by_Q),
+        ("plus", (x, dx), (n_x,), by_x),
+        ("minus", (x, x), (n_dx,), by_Q),
+        ("transition", (x, u, dt), (n_x,), by_x),
         ("observe", (x, u), (n_z,), by_R),
         ("innovation", (z, z), (n_z,), by_R),
         ("residual", (z, z, u), (n_z,), by_R),
-        ("normalize", (x,), (n_x,), by_Q),
-        ("transition_jacobian", (x, u, dt), (n_x, n_x), by_Q),
-        ("observe_jacobian", (x, u), (n_z, n_x), f"{by_Q} and {by_R}"),
+        ("transition_jacobian", (x, u, dt), (n_dx, n_dx), by_Q),
+        ("observe_jacobian", (x, u), (n_z, n_dx), f"{by_Q} and {by_R}"),
     ):
-        method = f"{type(model).__name__}.{name}"
+        if name == "plus" and not model.on_manifold:
+            name, args = "normalize", (x,)
+        method = f"{name_of}.{name}"
         try:
             out = jax.eval_shape(getattr(model, name), *args)
         except Exception as error:
@@ -192,21 +214,22 @@ def model_shapes(model: Model, n_x: int, n_z: int, u: Any, dt: Any) -> None:
 
 
 def start(
-    n_x: int, x0: Numbers, P0: Numbers, batch: tuple[int, ...]
-) -> tuple[Float[Array, "n_x *batch"], Float[Array, "n_x n_x *batch"]]:
+    filt: Filter, x0: Numbers, P0: Numbers, batch: tuple[int, ...]
+) -> tuple[Float[Array, "n_x *batch"], Float[Array, "n_dx n_dx *batch"]]:
     """x0 and P0 of one record or of a batch (leading axis), checked; batch in the last axis."""
     x, P = as_real("x0", x0), as_real("P0", P0)
+    n_x, n_dx = filt.n_x, filt.q0.size
     if x.shape not in ((n_x,), (*batch, n_x)):
         raise InputError(f"x0 must have shape {_either((n_x,), batch)}; got {x.shape}.")
-    if P.shape not in ((n_x, n_x), (*batch, n_x, n_x)):
-        raise InputError(f"P0 must have shape {_either((n_x, n_x), batch)}; got {P.shape}.")
+    if P.shape not in ((n_dx, n_dx), (*batch, n_dx, n_dx)):
+        raise InputError(f"P0 must have shape {_either((n_dx, n_dx), batch)}; got {P.shape}.")
     known_x, known_P = _known(x), _known(P)
     if known_x is not None and not np.all(np.isfinite(known_x)):
         raise InputError("x0 must be finite; it has NaN or infinite entries.")
     if known_P is not None:
         _check_definite("P0", known_P)
     x = jnp.broadcast_to(x, (*batch, n_x))
-    P = jnp.broadcast_to(P, (*batch, n_x, n_x))
+    P = jnp.broadcast_to(P, (*batch, n_dx, n_dx))
     return (jnp.moveaxis(x, 0, -1), jnp.moveaxis(P, 0, -1)) if batch else (x, P)
 
 
@@ -285,7 +308,7 @@ def _as_flags(mask: Numbers) -> jax.Array:
 def state_fits(filt: Filter, state: Any, batch: tuple[int, ...]) -> None:
     """Refuse a state to continue from that is not of this filter and batch."""
     x = jax.ShapeDtypeStruct((filt.n_x, *batch), real_dtype())
-    P = jax.ShapeDtypeStruct((filt.n_x, filt.n_x, *batch), real_dtype())
+    P = jax.ShapeDtypeStruct((filt.q0.size, filt.q0.size, *batch), real_dtype())
     expected = jax.eval_shape(filt.init, x, P)
     if jax.tree.structure(expected) != jax.tree.structure(state):
         raise InputError("state must be the `state` of a result of the same kind of filter.")

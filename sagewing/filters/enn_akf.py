@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from sagewing.filters import checks
 from sagewing.filters.equations import broadcast_to_batch, correct, innovation
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.named import SageHusa
@@ -11,7 +12,17 @@ from sagewing.filters.recovery import Recovering, Recovery, Verdict
 from sagewing.filters.recursion import AdaptiveFilter, FilterState
 from sagewing.filters.step import Step
 from sagewing.models import Model
-from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, Numbers, States, Steps, X, Z
+from sagewing.shapes import (
+    DX,
+    Arrived,
+    Covariances,
+    Inputs,
+    Measurements,
+    Numbers,
+    States,
+    Steps,
+    Z,
+)
 
 
 class CorrectedState(NamedTuple):
@@ -39,7 +50,7 @@ class CorrectedFilter(Recovering):
 
     @property
     def n_x(self) -> int:
-        """The number of states."""
+        """The number of entries of a state."""
         return self.inner.n_x
 
     @property
@@ -48,7 +59,7 @@ class CorrectedFilter(Recovering):
         return self.inner.n_z
 
     @property
-    def q0(self) -> X:
+    def q0(self) -> DX:
         """The base variances of the process noise."""
         return self.inner.q0
 
@@ -86,6 +97,7 @@ class CorrectedFilter(Recovering):
 def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:
     """The ENN-AKF: Sage-Husa 0.99, and `network` to correct its remaining error."""
     network.check("enn-akf")
+    checks.vector_state(model, "The ENN-AKF")
     filt = CorrectedFilter(SageHusa(model, Q0, R0, b=0.99), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt

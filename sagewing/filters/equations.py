@@ -1,6 +1,7 @@
 """The equations that all filters share: prediction, innovation, correction, likelihood."""
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +9,15 @@ from jaxtyping import Array, Float
 
 from sagewing.filters.guards import keep_where, prevent_fusion, valid
 from sagewing.filters.kernels import diagonal, diagonal_matrix, project, propagate
-from sagewing.filters.lifting import jacobian, per_sample
+from sagewing.filters.lifting import closed_form, derivative, per_sample
 from sagewing.filters.recovery import Recovery, clock_ok
 from sagewing.models import Model
+from sagewing.models.model import error_after, measured_after, measured_by
 from sagewing.shapes import (
+    DX,
     Arrived,
     Covariances,
+    Errors,
     Flags,
     InnovationCov,
     Inputs,
@@ -32,13 +36,25 @@ def predict(
     model: Model, recovery: Recovery, x: States, P: Covariances, u: Inputs, dt: Steps
 ) -> tuple[States, Covariances, Covariances, Flags]:
     """f(x), F, F P F^T and where they are valid; an invalid prediction keeps the estimate."""
-    F = jacobian(model.transition_jacobian, model.transition, x, u, dt)
     x_pred = per_sample(model.transition, x, u, dt)
+    F = _transition_jacobian(model, x, x_pred, jnp.zeros_like(P[0]), u, dt)
     F, x_pred = prevent_fusion((F, x_pred))
     FPF = propagate(F, P, model.constants)
     ok = valid(x_pred, diagonal(FPF)) & clock_ok(recovery, dt)
     x_pred, FPF = keep_where(ok, (x_pred, FPF), (x, P))
     return x_pred, F, FPF, ok
+
+
+def _transition_jacobian(
+    model: Model, x: States, x_pred: States, no_error: Errors, u: Inputs, dt: Steps
+) -> Covariances:
+    """F: in closed form, or the derivative of the prediction's error by that of x."""
+    given = closed_form(model.transition_jacobian, x, u, dt)
+    if given is not None:
+        return given
+    if not model.on_manifold:
+        return derivative(model.transition, x, u, dt)
+    return derivative(partial(error_after, model), no_error, x, x_pred, u, dt)
 
 
 def innovation(
@@ -51,39 +67,53 @@ def innovation(
 
 
 def linearize_measurement(
-    model: Model, x_pred: States, z: Measurements, u: Inputs, arrived: Arrived
+    model: Model, x_pred: States, P: Covariances, z: Measurements, u: Inputs, arrived: Arrived
 ) -> tuple[Measurements, Jacobians]:
     """The innovation and H; a channel that did not arrive has zeros in both."""
-    H = jacobian(model.observe_jacobian, model.observe, x_pred, u)
+    H = observe_jacobian(model, x_pred, jnp.zeros_like(P[0]), u)
     nu = innovation(model, x_pred, z, u, arrived)
     return prevent_fusion((nu, jnp.where(arrived[:, None], H, 0.0)))
 
 
+def observe_jacobian(model: Model, x: States, no_error: Errors, u: Inputs) -> Jacobians:
+    """H: in closed form, or the derivative of the measurement by the error of x."""
+    given = closed_form(model.observe_jacobian, x, u)
+    if given is not None:
+        return given
+    z_hat = per_sample(model.observe, x, u)
+    if model.on_manifold:
+        return derivative(partial(measured_after, model), no_error, x, z_hat, u)
+    return derivative(partial(measured_by, model), x, z_hat, u)
+
+
 def correct(
-    model: Model, x_pred: States, P_pred: Covariances, dx: States, P: Covariances
+    model: Model, x_pred: States, P_pred: Covariances, dx: Errors, P: Covariances
 ) -> tuple[States, Covariances, Flags]:
     """x_pred + dx with its P and where they are valid; an invalid correction keeps the prediction.
 
-    P is propagated through `normalize`, too. Otherwise the uncertainty of a quaternion's length
-    would stay in P, grow with every Q, and leak into the attitude at the next correction.
+    P is that of errors around x_pred, and becomes that of errors around x, which are other
+    coordinates where `plus` is curved. For a quaternion that is normalised this removes the
+    uncertainty of its length, which would grow with every Q and leak into the attitude.
     """
-    x = per_sample(model.normalize, x_pred + dx)
-    first, last, _ = model.normalized.indices(len(x))
+    x = per_sample(model.plus, x_pred, dx)
+    first, last, _ = model.curved.indices(len(dx))
     if first < last:
-        P = project(_normalize_jacobian(model, x_pred + dx), P, first)
+        P = project(change_of_errors(model, x_pred, dx, x), P, first)
     ok = valid(x, diagonal(P))
     x, P = keep_where(ok, (x, P), (x_pred, P_pred))
     return x, P, ok
 
 
-def _normalize_jacobian(model: Model, x: States) -> Float[Array, "k k *batch"]:
-    """The derivative of `normalize` by the states that it changes."""
-    own = model.normalized
+def change_of_errors(
+    model: Model, x_pred: States, dx: Errors, x: States
+) -> Float[Array, "k k *batch"]:
+    """The derivative of the error around x = x_pred + dx by that around x_pred, where curved."""
+    own = model.curved
 
-    def of_own(part: Array, x: X) -> Array:
-        return model.normalize(x.at[own].set(part))[own]
+    def error(part: Array, x_pred: X, dx: DX, x: X) -> Array:
+        return model.minus(model.plus(x_pred, dx.at[own].set(part)), x)[own]
 
-    return jacobian(lambda part, x: None, of_own, x[own], x)
+    return derivative(error, dx[own], x_pred, dx, x)
 
 
 def likelihood(white: Measurements, L: InnovationCov, arrived: Arrived) -> tuple[Values, Values]:

@@ -85,7 +85,7 @@ class GainFilter(NominalNoise):
         x, P = finite_derivative((state.x, state.P))
         x_pred, F, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
         P_pred = FPF + broadcast_to_batch(self.Q, x)
-        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        innovation, H = linearize_measurement(self.model, x_pred, P_pred, z, u, arrived)
         R = mask_missing_channels(broadcast_to_batch(self.R, x), arrived)
         _, S, L, K, _, kept = gain(P_pred, H, R, innovation)
         nu, used = jnp.where(kept, innovation, 0.0), arrived & kept
@@ -141,6 +141,7 @@ def _joseph(P: Covariances, H: Jacobians, K: Gains, R: InnovationCov) -> Covaria
 def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> LearnedGainEKF:
     """The L-EKF: an EKF whose gain `network` multiplies, entry by entry."""
     network.check("l-ekf")
+    checks.vector_state(model, "The L-EKF")
     filt = LearnedGainEKF(model, *checks.covariances(Q0, R0), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt
@@ -149,6 +150,7 @@ def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> LearnedGainEKF
 def KalmanNet(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> KalmanNetFilter:
     """KalmanNet, architecture 1: `network` computes the gain; Q0 and R0 are used for P only."""
     network.check("kalmannet")
+    checks.vector_state(model, "KalmanNet")
     filt = KalmanNetFilter(model, *checks.covariances(Q0, R0), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt

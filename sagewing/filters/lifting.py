@@ -29,13 +29,15 @@ def _per_sample(fn: Callable[..., Any], *args: Any) -> Any:
     return jax.vmap(fn, in_axes=axes, out_axes=-1)(*args)
 
 
-def jacobian(
-    closed_form: Callable[..., Any], fn: Callable[..., Any], x: Float[Array, "n *batch"], *args: Any
+def closed_form(fn: Callable[..., Any], *args: Any) -> Any:
+    """A derivative that a model gives, or None; C may leave out its products with zero."""
+    return _per_sample(fn, *args)
+
+
+def derivative(
+    fn: Callable[..., Any], x: Float[Array, "n *batch"], *args: Any
 ) -> Float[Array, "m n *batch"]:
-    """The derivative of `fn` by `x`: the closed form or, if that returns None, by JAX."""
-    given = _per_sample(closed_form, x, *args)
-    if given is not None:
-        return given
+    """The derivative of `fn` by `x`, by JAX."""
 
     def push(direction: jax.Array) -> jax.Array:
         tangent = jnp.broadcast_to(direction.reshape(-1, *(1,) * (x.ndim - 1)), x.shape)

@@ -27,7 +27,7 @@ def estimate_of(step: Step, extra: Any) -> Estimate:
 
 def fill_nominal_noise(filt: Filter, estimates: Estimate, leading: tuple[int, ...]) -> Estimate:
     """Fill in the base noise and zero attenuation for a filter that returns none."""
-    nominal = {"q": filt.q0, "r": filt.r0, "d": jnp.zeros(filt.n_x + filt.n_z, filt.q0.dtype)}
+    nominal = {"q": filt.q0, "r": filt.r0, "d": jnp.zeros(filt.q0.size + filt.n_z, filt.q0.dtype)}
     missing = {
         name: jnp.broadcast_to(nominal[name], (*leading, nominal[name].size))
         for name, given in estimates._asdict().items()
@@ -92,7 +92,7 @@ def in_chunks(
     """
     real = real_dtype()
     z, u, dt = (np.asarray(a, real) for a in (z, u, dt))
-    state = filt.init(*checks.start(filt.n_x, x0, P0, ()))
+    state = filt.init(*checks.start(filt, x0, P0, ()))
     for first in range(0, len(z), steps):
         last = min(first + steps, len(z))
         fill = steps - (last - first)  # steps without time or measurement complete the last chunk

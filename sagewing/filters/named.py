@@ -1,32 +1,43 @@
 """The three filters of the paper by name: one recursion, three attenuation policies."""
 
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
+from sagewing.filters.linearizations import Linearizer, linearizer
 from sagewing.filters.protocols import AttenuationPolicy, Filter, GainNoise, TrainedPolicy
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
 from sagewing.models import Model
 from sagewing.shapes import Numbers
 
+Linearization = Literal["taylor", "iterated", "unscented"] | Linearizer
 # The lower limit of adapted variances, for any base.
 FLOOR = 1e-10
 
 
-def EKF(model: Model, Q0: Numbers, R0: Numbers, gate: float | None = None) -> AdaptiveFilter:
+def EKF(
+    model: Model,
+    Q0: Numbers,
+    R0: Numbers,
+    gate: float | None = None,
+    linearization: Linearization = "taylor",
+) -> AdaptiveFilter:
     """The extended Kalman filter: constant Q0 and R0, each a diagonal or a full matrix.
 
     With a `gate` a channel whose innovation exceeds that many standard deviations is left out.
+    With `linearization="unscented"` it is the UKF, with "iterated" the iterated EKF; all filters
+    of this file take these, and `sw.Unscented` and `sw.Iterated` with settings.
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
     """
     q0, Q_off = checks.noise("Q0", Q0, "n_x", positive=False)
     r0, R_off = checks.measurement_noise(R0, model.modes)
     rule = AttenuationRule(_gated(Frozen(), gate), (1.0, 1.0), FLOOR, "prior")
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule)
+    how = linearizer(linearization)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, linearization=how)
 
 
 def SageHusa(
@@ -37,10 +48,11 @@ def SageHusa(
     bounds: tuple[float, float] = (0.5, 100.0),
     gain_noise: GainNoise = "prior",
     gate: float | None = None,
+    linearization: Linearization = "taylor",
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: diagonal Q and R re-estimated with the fixed forgetting factor `b`."""
     policy = _gated(Fading(checks.forgetting_factor(b)), gate)
-    return _adaptive(model, Q0, R0, policy, bounds, gain_noise)
+    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization)
 
 
 def NDRSageHusa(
@@ -51,6 +63,7 @@ def NDRSageHusa(
     bounds: tuple[float, float] | None = None,
     gain_noise: GainNoise | None = None,
     gate: float | None = None,
+    linearization: Linearization = "taylor",
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
@@ -69,9 +82,10 @@ def NDRSageHusa(
         _gated(policy, policy.gate if gate is None else gate),
         policy.bounds if bounds is None else bounds,
         gain_noise or cast(GainNoise, policy.gain_noise),
+        linearization,
         policy.adapts_in,
     )
-    policy.check_sizes(filt.n_x, filt.n_z)
+    policy.check_sizes(filt.q0.size, filt.n_z)
     return filt
 
 
@@ -112,6 +126,7 @@ def _adaptive(
     policy: AttenuationPolicy,
     bounds: tuple[float, float],
     gain_noise: GainNoise,
+    linearization: Linearization,
     adapts_in: tuple[int, ...] | None = None,
 ) -> AdaptiveFilter:
     checks.adaptation(bounds, gain_noise)
@@ -124,4 +139,5 @@ def _adaptive(
                 "or use EKF for a constant full matrix."
             )
     rule = AttenuationRule(policy, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise)
-    return AdaptiveFilter(model, q0, r0, None, None, rule, adapts_in)
+    how = linearizer(linearization)
+    return AdaptiveFilter(model, q0, r0, None, None, rule, adapts_in, how)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from sagewing.filters.recovery import Recovering
 from sagewing.models import Model
-from sagewing.shapes import XX, ZZ, X, Z
+from sagewing.shapes import DX, XX, ZZ, Z
 
 
 class NominalNoise(Recovering):
@@ -16,8 +16,8 @@ class NominalNoise(Recovering):
 
     @property
     def n_x(self) -> int:
-        """The number of states."""
-        return self.Q.shape[0]
+        """The number of entries of a state."""
+        return self.model.n_x or self.Q.shape[0]
 
     @property
     def n_z(self) -> int:
@@ -25,7 +25,7 @@ class NominalNoise(Recovering):
         return self.R.shape[0]
 
     @property
-    def q0(self) -> X:
+    def q0(self) -> DX:
         """The process noise variances."""
         return jnp.diagonal(self.Q)
 

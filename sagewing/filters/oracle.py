@@ -17,7 +17,7 @@ from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.step import Step
 from sagewing.models import Model
-from sagewing.shapes import Arrived, Covariances, Inputs, Measurements, States, Steps, X, Z
+from sagewing.shapes import DX, Arrived, Covariances, Inputs, Measurements, States, Steps, Z
 
 
 class OracleState(NamedTuple):
@@ -36,13 +36,13 @@ class OracleEKF(Recovering):
     """
 
     model: Model
-    q: Float[Array, "T n_x *batch"]
+    q: Float[Array, "T n_dx *batch"]
     r: Float[Array, "T n_z *batch"]
 
     @property
     def n_x(self) -> int:
-        """The number of states."""
-        return self.q.shape[1]
+        """The number of entries of a state."""
+        return self.model.n_x or self.q.shape[1]
 
     @property
     def n_z(self) -> int:
@@ -50,7 +50,7 @@ class OracleEKF(Recovering):
         return self.r.shape[1]
 
     @property
-    def q0(self) -> X:
+    def q0(self) -> DX:
         """The mean variances of the process noise."""
         return jnp.mean(self.q, axis=(0, *range(2, self.q.ndim)))
 
@@ -71,7 +71,7 @@ class OracleEKF(Recovering):
         q, r = self.q[k], self.r[k]
         x_pred, F, FPF, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
         P_pred = FPF + diagonal_matrix(q)
-        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        innovation, H = linearize_measurement(self.model, x_pred, P_pred, z, u, arrived)
         R = mask_missing_channels(diagonal_matrix(r), arrived)
         _, S, L, K, P_post, kept = gain(P_pred, H, R, innovation)
         nu = jnp.where(kept, innovation, 0.0)

@@ -9,13 +9,14 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from sagewing.filters.step import Attenuation, RememberedNoise, Step, StepInfo, StepNoise
 from sagewing.models import Model
 from sagewing.shapes import (
+    DX,
     Arrived,
     Covariances,
+    Errors,
     Inputs,
     Measurements,
     States,
     Steps,
-    X,
 )
 
 GainNoise = Literal["prior", "posterior"]
@@ -32,7 +33,7 @@ class Filter(Protocol):
 
     @property
     def n_x(self) -> int:
-        """The number of states."""
+        """The number of entries of a state."""
         ...
 
     @property
@@ -41,8 +42,8 @@ class Filter(Protocol):
         ...
 
     @property
-    def q0(self) -> X:
-        """The nominal variances of the process noise."""
+    def q0(self) -> DX:
+        """The nominal variances of the process noise, one for each error of the state."""
         ...
 
     @property
@@ -65,7 +66,7 @@ class Filter(Protocol):
 class Rule(Protocol):
     """How an adaptive filter's noise is estimated; called twice in every step."""
 
-    def init(self, q: States, r: Measurements) -> Any:
+    def init(self, q: Errors, r: Measurements) -> Any:
         """The memory before the first step, for noise of these shapes."""
         ...
 
@@ -74,7 +75,7 @@ class Rule(Protocol):
         ...
 
     def after_correction(
-        self, pending: Any, info: StepInfo, correction: States, P: Covariances
+        self, pending: Any, info: StepInfo, correction: Errors, P: Covariances
     ) -> tuple[RememberedNoise, Any]:
         """The noise to remember, and the memory; `P` is the corrected covariance."""
         ...
@@ -84,7 +85,7 @@ class Rule(Protocol):
 class AttenuationPolicy(Protocol):
     """Chooses d_k, by a formula or a network; `AttenuationRule` makes a rule of it."""
 
-    def init(self, q: States, r: Measurements) -> Any:
+    def init(self, q: Errors, r: Measurements) -> Any:
         """The memory before the first step, for noise of these shapes."""
         ...
 

@@ -20,7 +20,17 @@ import jax.numpy as jnp
 
 from sagewing.filters.guards import every, some
 from sagewing.filters.kernels import diagonal_matrix
-from sagewing.shapes import Arrived, Covariances, Flags, Inputs, Measurements, States, Steps, Values
+from sagewing.shapes import (
+    Arrived,
+    Covariances,
+    Errors,
+    Flags,
+    Inputs,
+    Measurements,
+    States,
+    Steps,
+    Values,
+)
 
 # The tolerated number of failed steps in a row, and of refused measurements of a channel in a row.
 PATIENCE = 5.0
@@ -75,9 +85,9 @@ class Recovery(NamedTuple):
     failed: Values
     settling: Values
     safe_x: States
-    safe_variances: States
+    safe_variances: Errors
     next_x: States
-    next_variances: States
+    next_variances: Errors
 
     def after_step(self, dt: Steps) -> "Recovery":
         """The recovery memory after a step."""
@@ -185,7 +195,7 @@ class Recovering(eqx.Module):
         return self.init(x, P)
 
 
-def _variances(P: Covariances) -> States:
+def _variances(P: Covariances) -> Errors:
     """The diagonal of P in one operation: fast to compile, and fast outside of `jit`."""
     return jnp.moveaxis(jnp.diagonal(P), -1, 0)
 
@@ -195,7 +205,7 @@ def _where(flag: Flags, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda a, b: b if a is b else jnp.where(flag, a, b), new, old)
 
 
-def _counted(recovery: Recovery, verdict: Verdict, variances: States) -> Recovery:
+def _counted(recovery: Recovery, verdict: Verdict, variances: Errors) -> Recovery:
     refused = jnp.where(verdict.kept, 0.0, recovery.refused + 1.0)
     refused = jnp.where(verdict.arrived, refused, recovery.refused)
     failed = jnp.where(verdict.finite, 0.0, recovery.failed + 1.0)
@@ -209,7 +219,7 @@ def _counted(recovery: Recovery, verdict: Verdict, variances: States) -> Recover
     return recovery._replace(refused=refused, failed=failed, settling=settling, alert=alert)
 
 
-def _noted(recovery: Recovery, verdict: Verdict, x: States, variances: States) -> Recovery:
+def _noted(recovery: Recovery, verdict: Verdict, x: States, variances: Errors) -> Recovery:
     """Save the state at the end of a period; the one saved before is safe if all steps were good.
 
     A state without measurements since is not saved.

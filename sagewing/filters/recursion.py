@@ -14,21 +14,22 @@ from sagewing.filters.equations import (
     broadcast_to_batch,
     correct,
     likelihood,
-    linearize_measurement,
     mask_missing_channels,
-    predict,
 )
 from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
 from sagewing.filters.lifting import per_sample
+from sagewing.filters.linearizations import Linearizer, Taylor
 from sagewing.filters.protocols import Rule
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.step import Linearization, Step, StepInfo, Transition
 from sagewing.models import Model
 from sagewing.shapes import (
+    DX,
     XX,
     Arrived,
     Covariances,
+    Errors,
     Flags,
     InnovationCov,
     Inputs,
@@ -36,7 +37,6 @@ from sagewing.shapes import (
     States,
     Steps,
     Values,
-    X,
     Z,
 )
 
@@ -49,7 +49,7 @@ class FilterState(NamedTuple):
 
     x: States
     P: Covariances
-    q: States
+    q: Errors
     r: Measurements
     memory: Any
     recovery: Recovery
@@ -78,17 +78,18 @@ class AdaptiveFilter(Recovering):
     """
 
     model: Model
-    q0: X
+    q0: DX
     r0: Z | Float[Array, "modes n_z"]
     Q_off: XX | None
     R_off: jax.Array | None
     rule: Rule
     adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    linearization: Linearizer = Taylor()
 
     @property
     def n_x(self) -> int:
-        """The number of states."""
-        return self.q0.size
+        """The number of entries of a state."""
+        return self.model.n_x or self.q0.size
 
     @property
     def n_z(self) -> int:
@@ -112,13 +113,16 @@ class AdaptiveFilter(Recovering):
         q, r, q0, r0, mode = self._noise_of_mode(state, q_old, r, u)
 
         # Predict
-        x_pred, F, FPF, predicted = predict(self.model, state.recovery, x, P, u, dt)
+        at = (self.model, state.recovery, x, P, u, dt)
+        x_pred, F, FPF, predicted = self.linearization.predict(*at)
         P_pred = FPF + self._Q(q)
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
-        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
-        HPH, S, L, K, P_post, kept = gain(P_pred, H, self._R(r, arrived), innovation)
-        used = arrived & kept
+        R = self._R(r, arrived)
+        measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
+        innovation, H, _ = measured
+        HPH, S, L, K, P_post, kept = gain(P_pred, H, measured.with_error(R), innovation)
+        used, HPH = arrived & kept, measured.with_error(HPH)
         nu, H = jnp.where(kept, innovation, 0.0), jnp.where(kept[:, None], H, 0.0)
         white = whiten(L, nu)
         linear = (Transition(self.model, x, u, dt), P, x_pred, F, FPF, P_pred, H, HPH, q0, r0)
@@ -130,7 +134,7 @@ class AdaptiveFilter(Recovering):
         if noise.differs:
             P_pred = noise.added_to(P_pred)
             R = self._R(r if noise.r is None else noise.r, used)
-            _, S, _, K, P_post, again = gain(P_pred, H, R)
+            _, S, _, K, P_post, again = gain(P_pred, H, measured.with_error(R))
             kept = kept & again
 
         # Correct
@@ -156,21 +160,22 @@ class AdaptiveFilter(Recovering):
         x and P are those of a `step` in which nothing arrives. The rule's memory does not change,
         so that it counts measurements and not predictions.
         """
-        x_pred, F, P, predicted = predict(self.model, state.recovery, state.x, state.P, u, dt)
+        at = (self.model, state.recovery, state.x, state.P, u, dt)
+        x_pred, F, P, predicted = self.linearization.predict(*at)
         P_pred = P + self._Q(state.q)
-        x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(x_pred), P_pred)
+        x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(state.q), P_pred)
         nothing = jnp.zeros_like(state.r, bool)
         verdict = Verdict(nothing, nothing, predicted & corrected)
         state = state._replace(x=x, P=P, recovery=state.recovery.after_step(dt))
         none, no_nu = jnp.zeros_like(x[0]), jnp.zeros_like(state.r)
-        d = jnp.zeros((len(x) + len(no_nu), *none.shape), x.dtype)
+        d = jnp.zeros((len(state.q) + len(no_nu), *none.shape), x.dtype)
         counts = (verdict.ok, state.recovery.restarts)
         step = Step(x, P, none, none, *counts, state.q, state.r, d, x_pred, P_pred, F)
         return self.recovered(state, verdict), step._replace(innovation=no_nu, nu=no_nu)
 
     def _noise_of_mode(
-        self, state: FilterState, q: States, r: Measurements, u: Inputs
-    ) -> tuple[States, Measurements, States, Measurements, Mode]:
+        self, state: FilterState, q: Errors, r: Measurements, u: Inputs
+    ) -> tuple[Errors, Measurements, Errors, Measurements, Mode]:
         """q and r in the present mode, and their bases; a change of mode resets r to its base."""
         q0 = broadcast_to_batch(self.q0, q)
         if state.mode is None:
@@ -184,7 +189,7 @@ class AdaptiveFilter(Recovering):
         adapts = sum((now == m for m in self.adapts_in), jnp.zeros_like(now, bool))
         return jnp.where(adapts, q, q0), r, q0, r0, Mode(now, now != state.mode, adapts)
 
-    def _Q(self, q: States) -> Covariances:
+    def _Q(self, q: Errors) -> Covariances:
         Q = diagonal_matrix(q)
         return Q if self.Q_off is None else Q + broadcast_to_batch(self.Q_off, q)
 

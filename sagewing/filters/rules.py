@@ -20,7 +20,7 @@ from sagewing.filters.step import (
     StepInfo,
     StepNoise,
 )
-from sagewing.shapes import Attenuations, Covariances, Flags, Measurements, States
+from sagewing.shapes import Attenuations, Covariances, Errors, Flags, Measurements
 
 
 class Pending(NamedTuple):
@@ -49,7 +49,7 @@ class AttenuationRule(eqx.Module):
     floor: float = eqx.field(static=True)
     gain_noise: GainNoise = eqx.field(static=True)
 
-    def init(self, q: States, r: Measurements) -> Any:
+    def init(self, q: Errors, r: Measurements) -> Any:
         """The policy's memory."""
         return self.policy.init(q, r)
 
@@ -69,7 +69,7 @@ class AttenuationRule(eqx.Module):
         return StepNoise(now, d.curvature), Pending(d, r, memory, trace)
 
     def after_correction(
-        self, pending: Pending, info: StepInfo, correction: States, P: Covariances
+        self, pending: Pending, info: StepInfo, correction: Errors, P: Covariances
     ) -> tuple[RememberedNoise, Any]:
         """q, updated by the same decision."""
         linear = info.linear
@@ -102,7 +102,7 @@ class AttenuationRule(eqx.Module):
 
 
 def empirical_r(
-    nu: Measurements, linear: Linearization, curvature: States | None = None
+    nu: Measurements, linear: Linearization, curvature: Errors | None = None
 ) -> Measurements:
     """diag(nu nu^T - H P H^T): the empirical variances of the measurement noise of one step."""
     r = nu**2 - diagonal(linear.HPH)
@@ -110,8 +110,8 @@ def empirical_r(
 
 
 def empirical_q(
-    correction: States, P: Covariances, linear: Linearization, curvature: States | None = None
-) -> States:
+    correction: Errors, P: Covariances, linear: Linearization, curvature: Errors | None = None
+) -> Errors:
     """diag(dx dx^T + P - F P F^T): the empirical variances of the process noise of one step."""
     q = correction**2 + diagonal(P) - diagonal(linear.FPF)
     return q if curvature is None else q - curvature**2

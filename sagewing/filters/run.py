@@ -31,8 +31,8 @@ class Result(NamedTuple):
     """
 
     x: Float[Array, "*batch T n_x"]
-    P: Float[Array, "*batch T n_x n_x"]
-    q: Float[Array, "*batch T n_x"]
+    P: Float[Array, "*batch T n_dx n_dx"]
+    q: Float[Array, "*batch T n_dx"]
     r: Float[Array, "*batch T n_z"]
     d: Float[Array, "*batch T n_d"]
     nis: Float[Array, "*batch T"]
@@ -106,7 +106,7 @@ def _start(
     """The filter's first state, and the checked record."""
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
-    return filt.init(*checks.start(filt.n_x, x0, P0, record.batch)), record
+    return filt.init(*checks.start(filt, x0, P0, record.batch)), record
 
 
 def _result(state: Any, estimates: Estimate) -> Result:
@@ -169,7 +169,7 @@ def _run_record(
     if u is not None:
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
-    checks.model_shapes(filt.model, filt.n_x, filt.n_z, one_u, jax.ShapeDtypeStruct((), dt.dtype))
+    checks.model_shapes(filt, one_u, jax.ShapeDtypeStruct((), dt.dtype))
     inputs = (z, u, arrived, extra)
     if batch:  # from here on it is the last axis
         inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)

@@ -1,15 +1,18 @@
 """The records of a step: before the gain, the decision on its noise, and its full result."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from sagewing.filters.lifting import per_sample
 from sagewing.models import Model
+from sagewing.models.model import error_after
 from sagewing.shapes import (
     Arrived,
     Attenuations,
     Covariances,
+    Errors,
     Flags,
     Gains,
     InnovationCov,
@@ -47,15 +50,17 @@ class Linearization(NamedTuple):
     P_pred: Covariances
     H: Jacobians
     HPH: InnovationCov
-    q0: States
+    q0: Errors
     r0: Measurements
     mode_changed: Flags | None = None
     adapts: Flags | None = None
 
-    def nonlinear_offset(self, offset: States) -> States:
+    def nonlinear_offset(self, offset: Errors) -> Errors:
         """f(x + offset) - f(x): the error of the prediction where that of x is `offset`."""
         model, x, u, dt = self.transition
-        return per_sample(model.transition, x + offset, u, dt) - self.x_pred
+        if not model.on_manifold:
+            return per_sample(model.transition, x + offset, u, dt) - self.x_pred
+        return per_sample(partial(error_after, model), offset, x, self.x_pred, u, dt)
 
 
 class StepInfo(NamedTuple):
@@ -71,7 +76,7 @@ class StepInfo(NamedTuple):
     S: InnovationCov
     L: InnovationCov
     K: Gains
-    q: States
+    q: Errors
     r: Measurements
     arrived: Arrived
     linear: Linearization | None = None
@@ -86,12 +91,12 @@ class Attenuation(NamedTuple):
     to its predicted P, where `curvature` is the error of f's linearisation.
     """
 
-    q: States | None = None
+    q: Errors | None = None
     r: Measurements | None = None
-    scale_q: States | None = None
+    scale_q: Errors | None = None
     scale_r: Measurements | None = None
     inflate_r: Measurements | None = None
-    curvature: States | None = None
+    curvature: Errors | None = None
 
     def where(self, flags: Flags) -> "Attenuation":
         """This decision for the flagged records, no change for the others."""
@@ -111,7 +116,7 @@ class StepNoise(NamedTuple):
     """
 
     r: Measurements | None = None
-    added: States | None = None
+    added: Errors | None = None
 
     @property
     def differs(self) -> bool:
@@ -129,12 +134,12 @@ class RememberedNoise(NamedTuple):
     `d` are the shares [d_q, d_r] by which it was adapted, `trace` is for training.
     """
 
-    q: States | None = None
+    q: Errors | None = None
     r: Measurements | None = None
     d: Attenuations | None = None
     trace: Any = None
 
-    def instead_of(self, q: States, r: Measurements) -> tuple[States, Measurements]:
+    def instead_of(self, q: Errors, r: Measurements) -> tuple[Errors, Measurements]:
         """The noise to remember after `q` and `r`: these where nothing has changed."""
         return q if self.q is None else self.q, r if self.r is None else self.r
 
@@ -149,7 +154,7 @@ class Estimate(NamedTuple):
 
     x: States
     P: Covariances
-    q: States | None
+    q: Errors | None
     r: Measurements | None
     d: Attenuations | None
     nis: Values
@@ -172,7 +177,7 @@ class Step(NamedTuple):
     loglik: Values
     ok: Flags
     restarts: Values
-    q: States | None = None
+    q: Errors | None = None
     r: Measurements | None = None
     d: Attenuations | None = None
     x_pred: States | None = None

@@ -70,7 +70,7 @@ class VariationalFilter(NominalNoise):
         R_old = state.U / (state.u - n_z - 1.0)
         dof = self.rho * (state.u - n_z - 1.0) + n_z + 1.0
         U = self.rho * state.U
-        innovation, H = linearize_measurement(self.model, x_pred, z, u, arrived)
+        innovation, H = linearize_measurement(self.model, x_pred, P_pred, z, u, arrived)
         first_gain = gain(P_pred, H, mask_missing_channels(R_old, arrived), innovation)
         used = arrived & first_gain.kept
         used_pairs = used[:, None] & used[None]
@@ -81,20 +81,19 @@ class VariationalFilter(NominalNoise):
         missing = diagonal_matrix(jnp.where(used, 0.0, diagonal(R_old)))
 
         def refine(iterate, _):
-            x, P, _, kept = iterate
-            e = nu - matvec(H, x - x_pred)
+            dx, P, _, kept = iterate
+            e = nu - matvec(H, dx)
             B = jnp.where(used_pairs, e[:, None] * e[None] + propagate(H, P), missing)
-            A = P + (x - x_pred)[:, None] * (x - x_pred)[None]
+            A = P + dx[:, None] * dx[None]
             R = (U + B) / (dof - n_z)
             P_prior = (tau * P_pred + A) / (tau + 1.0)
             updated = gain(P_prior, H, mask_missing_channels(R, used))
-            x = x_pred + matvec(updated.K, nu)
-            return (x, updated.P, U + B, kept & updated.kept), None
+            return (matvec(updated.K, nu), updated.P, U + B, kept & updated.kept), None
 
-        initial = (x_pred, P_pred, U, first_gain.kept)
-        (x, P, U, kept), _ = jax.lax.scan(refine, initial, length=self.iterations)
+        initial = (jnp.zeros_like(P_pred[0]), P_pred, U, first_gain.kept)
+        (dx, P, U, kept), _ = jax.lax.scan(refine, initial, length=self.iterations)
         refined = jnp.all(kept | ~used, axis=0)
-        x, P, corrected = correct(self.model, x_pred, P_pred, x - x_pred, P)
+        x, P, corrected = correct(self.model, x_pred, P_pred, dx, P)
         accepted = refined & corrected & jnp.any(used, axis=0)
         x, P = jnp.where(accepted, x, x_pred), jnp.where(accepted, P, P_pred)
         dof, U = jnp.where(accepted, dof + 1.0, state.u), jnp.where(accepted, U, state.U)

@@ -3,7 +3,9 @@
 from sagewing.models.angles import wrap_angle
 from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
+from sagewing.models.error_state import ErrorState
 from sagewing.models.lorenz import Lorenz
+from sagewing.models.manifolds import ManifoldModel
 from sagewing.models.model import Model
 from sagewing.models.quadrotor import (
     CRAZYFLIE,
@@ -22,7 +24,9 @@ __all__ = [
     "QDRONE",
     "ConstantVelocity",
     "ContinuousModel",
+    "ErrorState",
     "Lorenz",
+    "ManifoldModel",
     "Model",
     "QuadrotorDrag",
     "QuadrotorDynamic",

@@ -6,15 +6,19 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from sagewing.shapes import XX, ZX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
 
 
 class Model(eqx.Module):
     """A system for one record: `transition` is f, `observe` is h, and nothing else is required.
 
     Override the other methods where the system needs them: `innovation` for angles that wrap,
-    `normalize` and `normalized` for a state on a manifold (a unit quaternion), the Jacobians if you
-    have them in closed form. Parameters are fields. Noise is not part of a model.
+    `plus`, `minus` and `n_x` for a state on a manifold, the Jacobians if you have them in closed
+    form. Parameters are fields. Noise is not part of a model.
+
+    P, Q, F, H and K are in coordinates of the state's error, whose number is that of Q0:
+    x = `plus`(x_hat, error). `plus` and `minus` obey plus(x, 0) = x, plus(a, minus(b, a)) = b and,
+    for small errors, minus(plus(x, error), x) = error.
     """
 
     @abstractmethod
@@ -34,8 +38,46 @@ class Model(eqx.Module):
         return self.innovation(z, z_hat)
 
     @property
+    def n_x(self) -> int | None:
+        """The number of entries of a state, where its error has fewer; None: as many."""
+        return None
+
+    def plus(self, x: X, dx: DX) -> X:
+        """The state that differs from `x` by the error `dx`; override `minus` with it."""
+        return self.normalize(x + dx)
+
+    def minus(self, a: X, b: X) -> DX:
+        """The error by which the state `a` differs from `b`."""
+        return a - b
+
+    @property
+    def on_manifold(self) -> bool:
+        """Whether `plus` and `minus` are the model's own, so that F and H are derived with them."""
+        return type(self).plus is not Model.plus
+
+    @property
+    def has_difference(self) -> bool:
+        """Whether `innovation` or `residual` is the model's own, so that H is derived with it."""
+        own = type(self)
+        return own.innovation is not Model.innovation or own.residual is not Model.residual
+
+    @property
+    def curved(self) -> slice:
+        """The errors for which `plus` is no addition, if they are neighbours; by default all."""
+        straight = not self.on_manifold and type(self).normalize is Model.normalize
+        return slice(0, 0) if straight else slice(None)
+
+    def normalize(self, x: X) -> X:
+        """The state after a correction, for a vector with a constraint, such as a unit quaternion.
+
+        P is projected by the derivative. Clipping has the derivative 0, which would remove the
+        variance: a model that clips sets `curved` to slice(0, 0), and P stays.
+        """
+        return x
+
+    @property
     def constants(self) -> int:
-        """How many states at the end are constant, such as biases: filters skip them in F."""
+        """How many errors at the end are constant, such as biases: filters skip them in F."""
         return 0
 
     @property
@@ -47,19 +89,6 @@ class Model(eqx.Module):
         """The kind of measurement in this step."""
         return jnp.zeros((), int)
 
-    def normalize(self, x: X) -> X:
-        """The state projected onto its manifold after a correction, such as a unit quaternion.
-
-        P is projected by the derivative. Clipping has the derivative 0, which would remove the
-        variance: a model that clips sets `normalized` to slice(0, 0), and P stays.
-        """
-        return x
-
-    @property
-    def normalized(self) -> slice:
-        """The slice of states that `normalize` reads and changes; all, if it is overridden."""
-        return slice(0, 0) if type(self).normalize is Model.normalize else slice(None)
-
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX | None:
         """F in closed form; None has filters differentiate `transition`."""
         return None
@@ -67,3 +96,19 @@ class Model(eqx.Module):
     def observe_jacobian(self, x: X, u: Input) -> ZX | None:
         """H in closed form; None has filters differentiate `observe`."""
         return None
+
+
+def error_after(model: Model, dx: DX, x: X, x_pred: X, u: Input, dt: Duration) -> DX:
+    """The error of the prediction where x has the error `dx`; its derivative at 0 is F."""
+    return model.minus(model.transition(model.plus(x, dx), u, dt), x_pred)
+
+
+def measured_by(model: Model, x: X, z_hat: Z, u: Input) -> Z:
+    """The measurement in the state x, as the model's difference from z_hat; its slope is H."""
+    z = model.observe(x, u)
+    return model.residual(z, z_hat, u) if model.has_difference else z
+
+
+def measured_after(model: Model, dx: DX, x: X, z_hat: Z, u: Input) -> Z:
+    """The same where x has the error `dx`."""
+    return measured_by(model, model.plus(x, dx), z_hat, u)

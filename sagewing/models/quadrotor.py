@@ -85,7 +85,7 @@ class Quadrotor(ContinuousModel):
         return x.at[Q].set(unit(x[Q]))
 
     @property
-    def normalized(self) -> slice:
+    def curved(self) -> slice:
         """The quaternion."""
         return Q
 

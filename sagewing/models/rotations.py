@@ -1,4 +1,4 @@
-"""Unit quaternions (w, x, y, z), body to world: rotating vectors, Euler angles, derivatives."""
+"""Unit quaternions (w, x, y, z), body to world: rotations, Euler angles, rotation vectors."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -10,6 +10,8 @@ Vector = Float[Array, "3"]
 GIMBAL_GUARD = 1e-6
 # A shorter quaternion is taken for zero.
 SHORTEST = 1e-6
+# Below this square of an angle, in rad^2, series replace quotients that would be 0/0.
+SMALL_SQUARE = 1e-6
 
 
 def rotation_matrix(q: Quaternion) -> Float[Array, "3 3"]:
@@ -143,3 +145,38 @@ def unit(q: Quaternion) -> Quaternion:
     long = squared > SHORTEST**2
     none = jnp.array([1.0, 0.0, 0.0, 0.0], q.dtype)
     return jnp.where(long, q / jnp.sqrt(jnp.where(long, squared, 1.0)), none)
+
+
+def product(a: Quaternion, b: Quaternion) -> Quaternion:
+    """The rotation `b` followed, in the frame outside, by `a`."""
+    return rate_matrix(b[1:]) @ a + b[0] * a
+
+
+def conjugate(q: Quaternion) -> Quaternion:
+    """The inverse rotation."""
+    return jnp.array([1.0, -1.0, -1.0, -1.0], q.dtype) * q
+
+
+def from_rotation_vector(v: Vector) -> Quaternion:
+    """The rotation about the axis `v` by its length in rad."""
+    square = jnp.sum(v * v)
+    small = square < SMALL_SQUARE
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    half_sinc = jnp.where(small, 0.5 - square / 48.0, jnp.sin(0.5 * angle) / angle)
+    cosine = jnp.where(small, 1.0 - square / 8.0 + square**2 / 384.0, jnp.cos(0.5 * angle))
+    return jnp.concatenate([cosine[None], half_sinc * v])
+
+
+def rotation_vector(q: Quaternion) -> Vector:
+    """The axis of a unit quaternion times its angle in rad, at most pi; q and -q are the same."""
+    positive = q[0] >= 0.0
+    w = jnp.where(positive, q[0], -q[0])
+    square = jnp.sum(q[1:] * q[1:])
+    small = square < SMALL_SQUARE
+    sine = jnp.sqrt(jnp.where(small, 1.0, square))
+    # 2 atan(s/w) / s for a small s, where w is near 1
+    safe_w = jnp.where(small, w, 1.0)
+    t = square / safe_w**2
+    series = 2.0 * (1.0 - t / 3.0 + t**2 / 5.0) / safe_w
+    scale = jnp.where(small, series, 2.0 * jnp.arctan2(sine, w) / sine)
+    return jnp.where(positive, scale, -scale) * q[1:]

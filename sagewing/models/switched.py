@@ -1,6 +1,7 @@
 """Several models of one state; the input selects one of them in each step."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -9,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from sagewing.errors import InputError
-from sagewing.models.model import Model
-from sagewing.shapes import XX, ZX, Duration, Input, X, Z
+from sagewing.models.model import Model, error_after, measured_after, measured_by
+from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
 
 
 class Switched(Model):
@@ -62,21 +63,49 @@ class Switched(Model):
         """That of the selected model."""
         return self._of_mode(u, lambda model, u: model.residual(z, z_hat, u))
 
+    @property
+    def n_x(self) -> int | None:
+        """That of the first model."""
+        return self.models[0].n_x
+
+    def plus(self, x: X, dx: DX) -> X:
+        """That of the first model."""
+        return self.models[0].plus(x, dx)
+
+    def minus(self, a: X, b: X) -> DX:
+        """That of the first model."""
+        return self.models[0].minus(a, b)
+
     def normalize(self, x: X) -> X:
         """That of the first model."""
         return self.models[0].normalize(x)
 
     @property
-    def normalized(self) -> slice:
+    def on_manifold(self) -> bool:
         """That of the first model."""
-        return self.models[0].normalized
+        return self.models[0].on_manifold
+
+    @property
+    def curved(self) -> slice:
+        """That of the first model."""
+        return self.models[0].curved
+
+    @property
+    def has_difference(self) -> bool:
+        """Whether any of the models has a difference of its own."""
+        return any(model.has_difference for model in self.models)
 
     def transition_jacobian(self, x: X, u: Input, dt: Duration) -> XX:
         """That of the selected model, in closed form or by automatic differentiation."""
 
         def of(model: Model, u: Input) -> XX:
             given = model.transition_jacobian(x, u, dt)
-            return jax.jacfwd(model.transition)(x, u, dt) if given is None else given
+            if given is not None:
+                return given
+            if not model.on_manifold:
+                return jax.jacfwd(model.transition)(x, u, dt)
+            x_pred = model.transition(x, u, dt)
+            return jax.jacfwd(partial(error_after, model))(self._no_error(x), x, x_pred, u, dt)
 
         return self._of_mode(u, of)
 
@@ -85,9 +114,17 @@ class Switched(Model):
 
         def of(model: Model, u: Input) -> ZX:
             given = model.observe_jacobian(x, u)
-            return jax.jacfwd(model.observe)(x, u) if given is None else given
+            if given is not None:
+                return given
+            z_hat = model.observe(x, u)
+            if not model.on_manifold:
+                return jax.jacfwd(partial(measured_by, model))(x, z_hat, u)
+            return jax.jacfwd(partial(measured_after, model))(self._no_error(x), x, z_hat, u)
 
         return self._of_mode(u, of)
+
+    def _no_error(self, x: X) -> DX:
+        return jnp.zeros(jax.eval_shape(self.minus, x, x).shape, x.dtype)
 
     def _given(self, u: Input) -> Float[Array, "n_u"]:
         size = 1 + max(last for _, last in self.inputs)

@@ -46,9 +46,9 @@ class CompiledFilter:
         self.ffi: Any = FFI()
         self.ffi.cdef(declarations(made.program, self.dtype))
         self.library: Any = self.ffi.dlopen(str(library(made, folder, flags)))
-        shape = jax.eval_shape(
-            filt.init, *(jax.ShapeDtypeStruct(s, dtype) for s in ((filt.n_x,), (filt.n_x,) * 2))
-        )
+        n_dx = filt.q0.size
+        start = (jax.ShapeDtypeStruct(s, dtype) for s in ((filt.n_x,), (n_dx, n_dx)))
+        shape = jax.eval_shape(filt.init, *start)
         self.structure = jax.tree.structure(shape)
 
     def views(self, structs: Any, kind: str, fields: list[Field]) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ class Online:
         self._filt, self._backend, self._real = filt, backend, real_dtype()
         self._nothing = np.full(filt.n_z, np.nan, self._real)
         self._shape = self._nothing.shape
-        self._start = filt.init(*checks.start(filt.n_x, x0, P0, ()))
+        self._start = filt.init(*checks.start(filt, x0, P0, ()))
         self._engine: CompiledRecord | _JaxRecord | None = None
         self._last_estimate: Estimate | None = None  # before there is an engine, in a copy
         self._n_u = 0
@@ -109,7 +109,7 @@ class Online:
         mask: Numbers | None = None,
     ) -> tuple[
         Float[Array | np.ndarray, "n_x"],
-        Float[Array | np.ndarray, "n_x n_x"],
+        Float[Array | np.ndarray, "n_dx n_dx"],
     ]:
         """The estimate `dt` seconds after the last one; with `z=None` nothing was measured."""
         # Written out for speed: this is called a thousand times a second.
@@ -187,7 +187,7 @@ def _jax_step(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
     @jax.jit
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
         filt = together(arrays, rest)
-        checks.model_shapes(filt.model, filt.n_x, filt.n_z, u, dt)
+        checks.model_shapes(filt, u, dt)
         state, step = filt.step(state, z, u, dt, arrived)
         return state, fill_nominal_noise(filt, step.estimate, ())
 

@@ -101,7 +101,7 @@ def run(
         raise InputError('save= needs backend="jax": generated C keeps what `Result` has.')
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
-    state = filt.init(*checks.start(filt.n_x, x0, P0, record.batch))
+    state = filt.init(*checks.start(filt, x0, P0, record.batch))
     return _in_c(filt, state, record)
 
 

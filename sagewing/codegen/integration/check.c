@@ -21,10 +21,10 @@ int main(void)
 {
     static sw_state state;
     static sw_estimate estimate;
-    sw_real x0[SW_NX], P0[SW_NX * SW_NX], z[SW_NZ], u[SW_NU + 1];
+    sw_real x0[SW_NX], P0[SW_NDX * SW_NDX], z[SW_NZ], u[SW_NU + 1];
     double worst = 0;
     to_real(x0, vector_x0, SW_NX);
-    to_real(P0, vector_P0, SW_NX * SW_NX);
+    to_real(P0, vector_P0, SW_NDX * SW_NDX);
     sw_init(&state, x0, P0);
     for (int k = 0; k < VECTOR_STEPS; ++k) {
         to_real(z, vector_z[k], SW_NZ);

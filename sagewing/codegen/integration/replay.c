@@ -41,18 +41,18 @@ static FILE *opened(const char *path)
 
 static int started(sw_state *state, const char *path)
 {
-    static sw_real x0[SW_NX], variances[SW_NX], P0[SW_NX * SW_NX];
+    static sw_real x0[SW_NX], variances[SW_NDX], P0[SW_NDX * SW_NDX];
     char line[LONGEST];
     FILE *file = opened(path);
     if (!file) return 0;
     int ok = fgets(line, LONGEST, file) && numbers(line, x0, SW_NX) == SW_NX;
-    ok = ok && fgets(line, LONGEST, file) && numbers(line, variances, SW_NX) == SW_NX;
+    ok = ok && fgets(line, LONGEST, file) && numbers(line, variances, SW_NDX) == SW_NDX;
     fclose(file);
     if (!ok) {
-        fprintf(stderr, "%s needs two lines of %d numbers\n", path, SW_NX);
+        fprintf(stderr, "%s needs a line of %d numbers and one of %d\n", path, SW_NX, SW_NDX);
         return 0;
     }
-    for (int i = 0; i < SW_NX; ++i) P0[i * SW_NX + i] = variances[i];
+    for (int i = 0; i < SW_NDX; ++i) P0[i * SW_NDX + i] = variances[i];
     sw_init(state, x0, P0);
     return 1;
 }
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
         t += (double)row[0];
         printf("%.9g", t);
         for (int i = 0; i < SW_NX; ++i) printf(",%.9g", (double)estimate.x[i]);
-        for (int i = 0; i < SW_NX; ++i) printf(",%.9g", sqrt((double)estimate.P[i * SW_NX + i]));
+        for (int i = 0; i < SW_NDX; ++i) printf(",%.9g", sqrt((double)estimate.P[i * SW_NDX + i]));
         printf("\n");
     }
     fclose(file);

@@ -22,7 +22,7 @@ from sagewing.filters.protocols import GainNoise
 from sagewing.filters.step import Attenuation, StepInfo
 from sagewing.models.quadrotor import B_A, B_G, N_X, N_Z, Q, R, V, W
 from sagewing.policy.ndr.policy import Policy
-from sagewing.shapes import InnovationCov, Measurements, States
+from sagewing.shapes import Errors, InnovationCov, Measurements
 
 
 class _Resized(eqx.Module):
@@ -100,7 +100,7 @@ class Embedded(_Resized):
         # Arrays and not static fields: all offsets share one compiled program.
         self.x_off, self.z_off = jnp.asarray(x_off), jnp.asarray(z_off)
 
-    def init(self, q: States, r: Measurements) -> Any:
+    def init(self, q: Errors, r: Measurements) -> Any:
         """The policy's memory."""
         return self.policy.init(q, r)
 
@@ -208,7 +208,7 @@ class Tiled(_Resized):
         self.bounds = policy.bounds if bounds is None else bounds
         self.gain_noise = gain_noise or policy.gain_noise
 
-    def init(self, q: States, r: Measurements) -> Any:
+    def init(self, q: Errors, r: Measurements) -> Any:
         """One memory for each tile, tiles first."""
         tiles = len(self.tiling.states)
         memory = self.policy.init(q, r)

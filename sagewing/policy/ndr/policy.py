@@ -16,7 +16,7 @@ from sagewing.policy.ndr.architecture import Architecture
 from sagewing.policy.ndr.features import FEATURES, Features
 from sagewing.policy.noise import Noise
 from sagewing.policy.universal.policy import Universal
-from sagewing.shapes import Measurements, States
+from sagewing.shapes import Errors, Measurements
 
 
 class Trace(NamedTuple):
@@ -64,7 +64,7 @@ class Policy(StoredPolicy):
         self.head = MLP([n_p, *arch.head, arch.n_x + arch.n_z], final_relu=False, key=k_head)
         self.decoder = MLP([arch.context[-1], *arch.decoder, arch.n_y], final_relu=False, key=k_dec)
 
-    def init(self, q: States, r: Measurements) -> tuple[jax.Array, ...]:
+    def init(self, q: Errors, r: Measurements) -> tuple[jax.Array, ...]:
         """The hidden states before the first step."""
         h = jnp.zeros((self.arch.hidden, *q.shape[1:]), q.dtype)
         return (h,) * self.arch.depth

@@ -7,16 +7,16 @@ from sagewing.filters.kernels import diagonal
 from sagewing.filters.step import Linearization
 from sagewing.policy.universal.features import limited
 from sagewing.policy.universal.settings import LARGEST_CURVATURE, TINY
-from sagewing.shapes import Arrived, States
+from sagewing.shapes import Arrived, Errors
 
 
 def curvature(
     linear: Linearization,
     probe_sigmas: float,
-    sensitivity: States,
-    propagated: States,
+    sensitivity: Errors,
+    propagated: Errors,
     arrived: Arrived,
-) -> States:
+) -> Errors:
     """f(x + dx) - f(x) - F dx, for a dx along the gain sensitivity; F times that is `propagated`.
 
     dx moves one state by `probe_sigmas` standard deviations. Zero if nothing arrives, so that P

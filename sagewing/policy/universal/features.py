@@ -18,7 +18,7 @@ from sagewing.policy.universal.settings import (
     RATES,
     TINY,
 )
-from sagewing.shapes import Measurements, States
+from sagewing.shapes import Errors, Measurements
 
 
 def running_means(means: Rows, values: Sequence[Rows], count: Rows, arrived: Rows) -> Rows:
@@ -75,7 +75,7 @@ def slopes(cross: Table, power: Table, squares: Table, variance: Channels) -> Ro
     return jnp.concatenate([correlation, cross / (jnp.abs(cross) + power)])
 
 
-def limited(a: States, limit: States) -> States:
+def limited(a: Errors, limit: Errors) -> Errors:
     """`a`, limited in size; zero where it is NaN."""
     a = jnp.clip(a, -limit, limit)
     return jnp.where(jnp.isnan(a), 0.0, a)

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from sagewing.policy.universal.cusum import CusumState
 from sagewing.policy.universal.network import Banks, Channels
-from sagewing.shapes import States
+from sagewing.shapes import Errors
 
 
 class ChannelMemory(NamedTuple):
@@ -31,6 +31,6 @@ class UniversalMemory(NamedTuple):
 
     channels: ChannelMemory
     states: ChannelMemory
-    gain_sensitivity: States
+    gain_sensitivity: Errors
     joint_means: Float[Array, "values rates *batch"]
     tests: CusumState

@@ -72,7 +72,7 @@ from sagewing.policy.universal.settings import (
     STEP_R,
     TINY,
 )
-from sagewing.shapes import Measurements, States
+from sagewing.shapes import Errors, Measurements
 
 LARGEST_LAYER = 512
 # The names of settings in the cards of earlier versions
@@ -132,7 +132,7 @@ class Universal(StoredPolicy):
         sizes = (len(STATE_FEATURES), bank, hidden, 2, len(COMMON_FEATURES))
         self.state = ChannelNetwork(*sizes, key=k_state)
 
-    def init(self, q: States, r: Measurements) -> UniversalMemory:
+    def init(self, q: Errors, r: Measurements) -> UniversalMemory:
         """The memory before the first measurement."""
 
         def means(v: jax.Array, values: int) -> tuple[jax.Array, jax.Array]:
@@ -257,7 +257,7 @@ class Universal(StoredPolicy):
         info: StepInfo,
         linear: Linearization,
         inflation: Measurements,
-        expected: States,
+        expected: Errors,
         common: Rows,
     ) -> tuple[Outputs, ChannelMemory]:
         """The decision for states: are corrections larger than q explains, or systematic?"""
