@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sagewing.filters import StepInfo as StepInfo
     from sagewing.filters import StepNoise as StepNoise
     from sagewing.filters import Unscented as Unscented
+    from sagewing.filters.reported import with_reported_noise as with_reported_noise
     from sagewing.models import ContinuousModel as ContinuousModel
     from sagewing.models import ManifoldModel as ManifoldModel
     from sagewing.models import Model as Model
@@ -60,6 +61,7 @@ _NAMES_BY_MODULE = {
         *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
         *("Iterated", "Unscented"),
     ),
+    "sagewing.filters.reported": ("with_reported_noise",),
     "sagewing.models": ("ContinuousModel", "ManifoldModel", "Model"),
     "sagewing.policy": (
         "Architecture",

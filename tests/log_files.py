@@ -1,11 +1,13 @@
-"""Real log files of a made-up flight, in every format that sagewing reads."""
+"""A made-up flight: as a `Log`, and as real log files in every format that sagewing reads."""
 
 import struct
 from typing import NamedTuple
 
 import numpy as np
 
+from sagewing.logs.log import Log
 from sagewing.logs.rotate import conjugate, multiply, rotate, rotation_vector
+from sagewing.logs.signal import Signal
 
 G = np.array([0.0, 0.0, 9.81])
 
@@ -57,6 +59,21 @@ def with_noise(flight, std=0.02, seed=0):
     rng = np.random.default_rng(seed)
     noisy = flight.position + std * rng.standard_normal(flight.position.shape)
     return flight._replace(position=noisy)
+
+
+def log_of(flight, keep=None, **more):
+    """A `Log` of a made-up flight; `keep` tells which poses came."""
+    came = slice(None) if keep is None else keep
+    t = flight.pose_t[came]
+    return Log(
+        "made-up",
+        "made-up.log",
+        acc=Signal("acc", flight.imu_t, flight.acc),
+        gyro=Signal("gyro", flight.imu_t, flight.gyro),
+        position=Signal("position", t, flight.position[came]),
+        quaternion=Signal("attitude", t, flight.quaternion[came]),
+        **more,
+    )
 
 
 # PX4

@@ -8,6 +8,7 @@ import pytest
 from sagewing.cli.main import main
 from sagewing.problems.unseen import systems as unseen
 from sagewing.studies import universal as bench
+from sagewing.studies import universal_claims as claims
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -36,7 +37,7 @@ def rows_of(cells):
 
 def test_the_claims_are_checked_against_their_bars():
     rows = rows_of({(s, c): (1.05, 0.8, 0.9) for s in ("a", "b") for c in unseen.CASES})
-    found = {check.claim.split(",")[0]: check for check in bench.checks(rows)}
+    found = {check.claim.split(",")[0]: check for check in claims.checks(rows)}
     assert [check.holds for check in found.values()] == [True, False, True, True]
     assert np.isclose(bench.geometric([1.0, 4.0]), 2.0)
     middle, half = bench.interval([0.1, 0.2, 0.3])
@@ -48,8 +49,8 @@ def test_behind_is_what_the_runs_of_a_cell_say_for_certain():
     cells = {"a": (1.1, 0.9, 0.95), "b": (1.2, 0.99, 1.01), "c": (1.3, 1.05, 1.1)}
     cells["d"] = (1.2001, 0.999, 1.002)
     rows = rows_of({(s, "right"): row for s, row in cells.items()})
-    assert bench.win_counts(rows) == (1, 2, 1, 2)
-    assert np.isclose(bench.checks(rows)[-1].number, 0.5)  # the best has the smallest figure
+    assert claims.win_counts(rows) == (1, 2, 1, 2)
+    assert np.isclose(claims.checks(rows)[-1].number, 0.5)  # the best has the smallest figure
 
 
 def test_a_filter_is_held_against_another_run_by_run():

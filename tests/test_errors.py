@@ -147,16 +147,6 @@ def test_process_noise_may_have_low_rank():
     assert sw.EKF(sw.models.ConstantVelocity(3), G @ G.T, [1.0] * 3).n_x == 6
 
 
-@pytest.mark.parametrize(
-    ("Q", "R", "name"), [(np.eye(3) + 0.1, R0, "Q0"), (Q0, np.eye(2) + 0.1, "R0")]
-)
-def test_an_adaptive_filter_refuses_correlated_noise(Q, R, name, policy):
-    with refuses("diagonal", name, "EKF"):
-        sw.SageHusa(sw.models.Lorenz(), Q, R)
-    with refuses("diagonal", name, "EKF"):
-        sw.NDRSageHusa(sw.models.Lorenz(), Q, R, policy=policy)
-
-
 # The last of these is 1 in float32, where the attenuation would be 0 / 0.
 @pytest.mark.parametrize("b", [0.0, 1.0, -0.5, 1.5, NAN, 1.0 - 1e-9])
 def test_a_forgetting_factor_lies_between_0_and_1(b):

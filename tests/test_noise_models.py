@@ -57,6 +57,10 @@ def plain_ekf(z, q_of, r_of):
 START = ([0.0, 1.0], np.eye(2))
 
 
+def EKF():
+    return sw.EKF(Car(), Q0, R0)
+
+
 @pytest.mark.parametrize("backend", ["jax", "c"])
 def test_noise_of_the_state_and_the_input_is_that_of_a_plain_EKF(record, backend):
     z, u = record
@@ -193,7 +197,7 @@ def test_a_model_that_switches_has_the_noise_of_its_mode(record):
         (lambda z: sw.run(sw.VBAKF(Car(), Q0, R0), *START, z, R=np.ones((STEPS, 1))), ["R", "EKF"]),
     ],
 )
-def test_wrong_noise_is_a_sentence(record, call, words):
+def test_wrong_noise_is_a_sentence(record, call, words, as_a_user_runs_it):
     with pytest.raises(sw.InputError) as error:
         call(record[0])
     for word in words:

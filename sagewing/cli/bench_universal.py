@@ -16,9 +16,9 @@ from sagewing.studies.universal import (
     TRAININGS,
     bench,
     check_systems,
-    checks,
     drift,
 )
+from sagewing.studies.universal_claims import checks
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionSte
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.gain_networks import LEKF, KalmanNet
 from sagewing.filters.linearizations import Iterated, Unscented
-from sagewing.filters.named import EKF, NDRSageHusa, SageHusa
+from sagewing.filters.named import EKF, NDRSageHusa, SageHusa, per_prediction_step
 from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
 from sagewing.filters.recursion import AdaptiveFilter, FilterState
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.run import Result, Saved, run, run_from
+from sagewing.filters.run import Result, Saved, run, run_from, run_saving
 from sagewing.filters.step import (
     Attenuation,
     Estimate,
@@ -49,6 +49,8 @@ __all__ = [
     "StepInfo",
     "StepNoise",
     "Unscented",
+    "per_prediction_step",
     "run",
     "run_from",
+    "run_saving",
 ]

@@ -64,12 +64,12 @@ class Gated(eqx.Module):
         """The inner policy's decision; a gated channel has a practically infinite r in the gain."""
         count, inner = memory
         d, inner, trace = self.policy(inner, info)
-        off = info.nu**2 > self.sigmas**2 * diagonal(info.S)
-        count = jnp.where(info.arrived, jnp.where(off, count + 1.0, 0.0), count)
-        shut = off & (count <= PATIENCE)
-        inflate = jnp.where(shut, SHUT, 1.0 if d.inflate_r is None else d.inflate_r)
-        share = None if d.r is None else jnp.where(shut, 0.0, d.r)
-        scale = None if d.scale_r is None else jnp.where(shut, 1.0, d.scale_r)
+        outside = info.nu**2 > self.sigmas**2 * diagonal(info.S)
+        count = jnp.where(info.arrived, jnp.where(outside, count + 1.0, 0.0), count)
+        left_out = outside & (count <= PATIENCE)
+        inflate = jnp.where(left_out, SHUT, 1.0 if d.inflate_r is None else d.inflate_r)
+        share = None if d.r is None else jnp.where(left_out, 0.0, d.r)
+        scale = None if d.scale_r is None else jnp.where(left_out, 1.0, d.scale_r)
         return d._replace(r=share, scale_r=scale, inflate_r=inflate), (count, inner), trace
 
 

@@ -49,7 +49,7 @@ def _known(a: jax.Array) -> np.ndarray | None:
 def noise(
     name: str, value: Numbers, size: str, *, positive: bool
 ) -> tuple[Float[Array, "n"], Float[Array, "n n"] | None]:
-    """A covariance given as a diagonal or a matrix: its diagonal, and the rest if there is any."""
+    """A covariance given as a diagonal or a matrix: its diagonal, and the entries off it."""
     a = as_real(name, value)
     if a.ndim not in (1, 2) or (a.ndim == 2 and a.shape[0] != a.shape[1]) or a.size == 0:
         raise InputError(
@@ -69,8 +69,9 @@ def noise(
     if a.ndim == 1:
         return a, None
     diagonal = jnp.diagonal(a)
-    rest = a - jnp.diag(diagonal)
-    return diagonal, None if known is not None and not np.any(np.asarray(rest)) else rest
+    off = a - jnp.diag(diagonal)
+    is_diagonal = known is not None and not np.any(np.asarray(off))
+    return diagonal, None if is_diagonal else off
 
 
 def measurement_noise(
@@ -108,8 +109,8 @@ def covariances(Q0: Numbers, R0: Numbers) -> tuple[Float[Array, "n n"], Float[Ar
     return Q, _matrix(*noise("R0", R0, "n_z", positive=True))
 
 
-def _matrix(diagonal: jax.Array, rest: jax.Array | None) -> jax.Array:
-    return jnp.diag(diagonal) if rest is None else jnp.diag(diagonal) + rest
+def _matrix(diagonal: jax.Array, off: jax.Array | None) -> jax.Array:
+    return jnp.diag(diagonal) if off is None else jnp.diag(diagonal) + off
 
 
 def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
@@ -153,6 +154,15 @@ def gate(sigmas: Numbers) -> Float[Array, ""]:
     known = _known(a)
     if a.ndim != 0 or (known is not None and not 0.0 < known < np.inf):
         raise InputError(f"gate is a number of standard deviations, such as 3; got {sigmas}.")
+    return a
+
+
+def steps_per_measurement(steps: Numbers) -> Float[Array, ""]:
+    """The number of predictions to a measurement as an array; a mean need not be whole."""
+    a = as_real("steps_per_measurement", steps)
+    known = _known(a)
+    if a.ndim != 0 or (known is not None and not 0.0 < known < np.inf):
+        raise InputError(f"steps_per_measurement must be a positive number; got {steps}.")
     return a
 
 
@@ -252,9 +262,9 @@ def _check_definite(name: str, P: np.ndarray) -> None:
         variances = np.diagonal(P, axis1=-2, axis2=-1)
         scale = np.sqrt(np.where(variances > 0.0, variances, 1.0))
         correlations = P / scale[..., :, None] / scale[..., None, :]
-        least = float(np.linalg.eigvalsh(correlations).min())
+        smallest_correlation = float(np.linalg.eigvalsh(correlations).min())
         no_variances = variances.min() < 0.0 or variances.max(axis=-1).min() <= 0.0
-        if least < -ROUNDING or no_variances:
+        if smallest_correlation < -ROUNDING or no_variances:
             smallest = float(np.linalg.eigvalsh(P).min())
             raise InputError(
                 f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}."

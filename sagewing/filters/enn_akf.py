@@ -82,9 +82,9 @@ class CorrectedFilter(Recovering):
         )
         nu = jnp.where(jnp.isfinite(nu), nu, 0.0)
         inner, step, verdict = self.inner.plain_step(state.inner, z, u, dt, arrived)
-        move = step.x - state.inner.x
-        seen = [self.network.standard(step.x), self.network.standard_step(move), nu]
-        correction, memory = self.network(state.memory, jnp.concatenate(seen))
+        change = step.x - state.inner.x
+        inputs = [self.network.standard(step.x), self.network.standard_step(change), nu]
+        correction, memory = self.network(state.memory, jnp.concatenate(inputs))
         x, P, corrected = correct(self.model, step.x, step.P, correction, step.P)
         step = step._replace(x=x, P=P, ok=step.ok & corrected)
         return CorrectedState(inner, memory), step, verdict

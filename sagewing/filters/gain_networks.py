@@ -113,8 +113,8 @@ class LearnedGainEKF(GainFilter):
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
         """From the predicted state and the innovation."""
-        seen = [self.network.standard(x_pred), nu / jnp.sqrt(broadcast_to_batch(self.r0, nu))]
-        change, memory = self.network(state.memory, jnp.concatenate(seen))
+        inputs = [self.network.standard(x_pred), nu / jnp.sqrt(broadcast_to_batch(self.r0, nu))]
+        change, memory = self.network(state.memory, jnp.concatenate(inputs))
         return K * (1.0 + change.reshape(K.shape)), memory
 
 
@@ -127,9 +127,9 @@ class KalmanNetFilter(GainFilter):
         self, state: GainState, x_pred: States, nu: Measurements, K: Gains
     ) -> tuple[Gains, Any]:
         """From the innovation, the last change of the state and its last correction."""
-        seen = [nu, state.x - state.x_before, state.x - state.x_pred]
-        made, memory = self.network(state.memory, jnp.concatenate(seen))
-        return made.reshape(K.shape), memory
+        inputs = [nu, state.x - state.x_before, state.x - state.x_pred]
+        entries, memory = self.network(state.memory, jnp.concatenate(inputs))
+        return entries.reshape(K.shape), memory
 
 
 def _joseph(P: Covariances, H: Jacobians, K: Gains, R: InnovationCov) -> Covariances:

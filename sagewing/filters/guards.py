@@ -27,18 +27,18 @@ def prevent_fusion(values: T) -> T:
     branch. This branch depends on a NaN check, which the compiler cannot evaluate, and both of
     its sides return the values.
     """
-    return _hold(values)
+    return _unfused(values)
 
 
-def _hold(values):
-    def same(v):
+def _unfused(values):
+    def nan_kept(v):
         return jax.tree.map(lambda a: jnp.where(a == a, a, jnp.nan), v)
 
     first = jax.tree.leaves(values)[0].ravel()[0]
-    return jax.lax.cond(first == first, lambda v: v, same, values)
+    return jax.lax.cond(first == first, lambda v: v, nan_kept, values)
 
 
-prevent_fusion.defvjp(lambda values: (_hold(values), None), lambda _, bar: (_hold(bar),))
+prevent_fusion.defvjp(lambda values: (_unfused(values), None), lambda _, bar: (_unfused(bar),))
 
 
 @jax.custom_vjp
@@ -69,9 +69,10 @@ def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> F
     With variances near the largest number a covariance may overflow though they do not. The sum
     of all numbers is finite only if each of them is.
     """
-    most = 1e-6 * float(jnp.finfo(variances.dtype).max)
-    total, spread = reduce(jnp.add, list(x)), reduce(jnp.add, list(variances))
-    return (jnp.abs(prevent_fusion(total)) <= most) & (spread <= most) & every(variances >= 0.0)
+    limit = 1e-6 * float(jnp.finfo(variances.dtype).max)
+    sum_x, sum_variances = reduce(jnp.add, list(x)), reduce(jnp.add, list(variances))
+    bounded = (jnp.abs(prevent_fusion(sum_x)) <= limit) & (sum_variances <= limit)
+    return bounded & every(variances >= 0.0)
 
 
 def every(flags: Bool[Array, "n *batch"]) -> Flags:

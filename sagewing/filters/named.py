@@ -1,12 +1,13 @@
 """The three filters of the paper by name: one recursion, three attenuation policies."""
 
+from dataclasses import replace
 from typing import Literal, cast
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.attenuation import Fading, Frozen, Gated
+from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.linearizations import Linearizer, linearizer
-from sagewing.filters.protocols import AttenuationPolicy, GainNoise, TrainedPolicy
+from sagewing.filters.protocols import AttenuationPolicy, Filter, GainNoise, TrainedPolicy
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
 from sagewing.models import Model
@@ -91,6 +92,21 @@ def NDRSageHusa(
     return filt
 
 
+def per_prediction_step(filt: Filter, steps_per_measurement: Numbers) -> Filter:
+    """The same filter for so many predictions to a measurement: q belongs to one of them.
+
+    See `PerPredictionStep`. A filter without an `AttenuationRule` is returned as it is.
+
+    Example, an IMU at 1 kHz and a pose at 50 Hz:
+    `per_prediction_step(sw.SageHusa(model, Q0, R0), 20)`
+    """
+    steps = checks.steps_per_measurement(steps_per_measurement)
+    if not isinstance(filt, AdaptiveFilter) or not isinstance(filt.rule, AttenuationRule):
+        return filt
+    policy = PerPredictionStep(filt.rule.policy, steps)
+    return replace(filt, rule=replace(filt.rule, policy=policy))
+
+
 def _gated(policy: AttenuationPolicy, gate: float | None) -> AttenuationPolicy:
     return policy if gate is None else Gated(policy, checks.gate(gate))
 
@@ -98,12 +114,12 @@ def _gated(policy: AttenuationPolicy, gate: float | None) -> AttenuationPolicy:
 def _nominal(
     policy: TrainedPolicy, Q0: Numbers | None, R0: Numbers | None
 ) -> tuple[Numbers, Numbers]:
-    own = policy.nominal
-    if own is None:
+    nominal = policy.nominal
+    if nominal is None:
         if Q0 is None or R0 is None:
             raise InputError("This policy has no noise of its own: give Q0 and R0.")
         return Q0, R0
-    return own.q if Q0 is None else Q0, own.r if R0 is None else R0
+    return nominal.q if Q0 is None else Q0, nominal.r if R0 is None else R0
 
 
 def _adaptive(

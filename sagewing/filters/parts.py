@@ -27,7 +27,7 @@ def separated(filt: Filter) -> tuple[tuple[Any, ...], Rest]:
 
 def together(arrays: Sequence[Any], rest: Rest) -> Any:
     """Combine the two parts to the filter."""
-    given, others = dict(zip(rest.where, arrays, strict=True)), iter(rest.leaves)
+    by_place, others = dict(zip(rest.where, arrays, strict=True)), iter(rest.leaves)
     total = len(rest.where) + len(rest.leaves)
-    leaves = [given[i] if i in given else next(others) for i in range(total)]
+    leaves = [by_place[i] if i in by_place else next(others) for i in range(total)]
     return jax.tree.unflatten(rest.structure, leaves)

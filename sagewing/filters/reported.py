@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
@@ -35,7 +34,7 @@ def with_reported_noise(filt: Filter) -> AdaptiveFilter:
 
 def reported_inputs(z: Numbers, u: Numbers | None, R: Numbers) -> Any:
     """u for such a filter: the inputs, and the reported variances [T, n_z] or [B, T, n_z]."""
-    shape = np.shape(z)
+    shape = checks.as_real("z", z).shape
     variances = checks.as_real("R", R)
     if variances.shape not in (shape, shape[1:]):
         raise InputError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from sagewing.filters import checks
 from sagewing.filters.loop import Save, estimate_of, fill_nominal_noise, scan
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
+from sagewing.filters.step import Estimate
 from sagewing.shapes import Numbers
 
 # The number of record sizes whose programs a filter keeps, the last used ones: each takes 10 MB.
@@ -48,7 +49,6 @@ class Saved(NamedTuple):
     state: Any
 
 
-@overload
 def run(
     filt: Filter,
     x0: Numbers,
@@ -57,14 +57,12 @@ def run(
     u: Numbers | None = None,
     dt: Numbers = 0.01,
     mask: Numbers | None = None,
-    *,
-    save: None = None,
-    extra: Any = None,
-) -> Result: ...
+) -> Result:
+    """`sw.run` in JAX: one compiled program, for one record or a batch; see `runtime/run.py`."""
+    return _result(*_run(filt, *_start(filt, x0, P0, z, u, dt, mask), None, None))
 
 
-@overload
-def run(
+def run_saving(
     filt: Filter,
     x0: Numbers,
     P0: Numbers,
@@ -75,26 +73,10 @@ def run(
     *,
     save: Save,
     extra: Any = None,
-) -> Saved: ...
-
-
-def run(
-    filt: Filter,
-    x0: Numbers,
-    P0: Numbers,
-    z: Numbers,
-    u: Numbers | None = None,
-    dt: Numbers = 0.01,
-    mask: Numbers | None = None,
-    *,
-    save: Save | None = None,
-    extra: Any = None,
-) -> Result | Saved:
-    """`sw.run` in JAX: one compiled program, for one record or a batch; see `runtime/run.py`."""
-    checks.is_filter(filt)
-    record = checks.record(filt.n_z, z, u, dt, mask)
-    state = filt.init(*checks.start(filt, x0, P0, record.batch))
-    return _run(filt, state, record, save, extra)
+) -> Saved:
+    """`sw.run` in JAX with `save`: what it returns for each step is kept instead of a `Result`."""
+    state, values = _run(filt, *_start(filt, x0, P0, z, u, dt, mask), save, extra)
+    return Saved(values, state)
 
 
 def run_from(
@@ -109,22 +91,32 @@ def run_from(
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     checks.state_fits(filt, state, record.batch)
-    return _run(filt, state, record, None, None)
+    return _result(*_run(filt, state, record, None, None))
 
 
-@overload
-def _run(filt: Filter, state: Any, record: checks.Record, save: None, extra: Any) -> Result: ...
+def _start(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None,
+    dt: Numbers,
+    mask: Numbers | None,
+) -> tuple[Any, checks.Record]:
+    """The filter's first state, and the checked record."""
+    checks.is_filter(filt)
+    record = checks.record(filt.n_z, z, u, dt, mask)
+    return filt.init(*checks.start(filt, x0, P0, record.batch)), record
 
 
-@overload
+def _result(state: Any, estimates: Estimate) -> Result:
+    return Result(**estimates._asdict(), state=state)
+
+
 def _run(
     filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
-) -> Result | Saved: ...
-
-
-def _run(
-    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
-) -> Result | Saved:
+) -> tuple[Any, Any]:
+    """The final state, and the saved values of every step; its `Estimate` without `save`."""
     extra = jax.tree.map(jnp.asarray, extra)
     for a in jax.tree.leaves(extra):
         if a.shape[: len(record.batch) + 1] != record.z.shape[:-1]:
@@ -133,10 +125,9 @@ def _run(
                 f"got {a.shape}."
             )
     try:
-        state, values = _program(filt, record, save, extra)(state, record, extra)
+        return _program(filt, record, save, extra)(state, record, extra)
     except InputError as error:  # without JAX's notes on tracing
         raise InputError(str(error)) from None
-    return Saved(values, state) if save is not None else Result(**values._asdict(), state=state)
 
 
 def _program(
@@ -147,10 +138,10 @@ def _program(
     shapes = tuple(None if a is None else a.shape for a in record)
     shapes += tuple(a.shape for a in jax.tree.leaves(extra))
     try:
-        made = _programs(rest, save)(shapes)
+        program = _programs(rest, save)(shapes)
     except (TypeError, ValueError):  # a field that cannot be hashed: compile at every call
-        made = _programs.__wrapped__(rest, save)(shapes)
-    return partial(made, arrays)
+        program = _programs.__wrapped__(rest, save)(shapes)
+    return partial(program, arrays)
 
 
 @lru_cache(maxsize=64)
@@ -161,14 +152,14 @@ def _programs(rest: Rest, save: Save | None) -> Callable[[Any], Callable[..., tu
     def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:
         @jax.jit
         def compiled(arrays: Any, state: Any, record: checks.Record, extra: Any) -> tuple[Any, Any]:
-            return _whole_record(together(arrays, rest), state, record, save, extra)
+            return _run_record(together(arrays, rest), state, record, save, extra)
 
         return compiled
 
     return of_size
 
 
-def _whole_record(
+def _run_record(
     filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
 ) -> tuple[Any, Any]:
     z, u, dt, mask = record
@@ -179,10 +170,10 @@ def _whole_record(
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
     checks.model_shapes(filt, one_u, jax.ShapeDtypeStruct((), dt.dtype))
-    given = (z, u, arrived, extra)
+    inputs = (z, u, arrived, extra)
     if batch:  # from here on it is the last axis
-        given = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), given)
-    z, u, arrived, extra = given
+        inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)
+    z, u, arrived, extra = inputs
     dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
     state, values = scan(filt, state, z, u, dt, arrived, save or estimate_of, extra)
     if batch:

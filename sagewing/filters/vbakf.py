@@ -71,40 +71,40 @@ class VariationalFilter(NominalNoise):
         dof = self.rho * (state.u - n_z - 1.0) + n_z + 1.0
         U = self.rho * state.U
         innovation, H = linearize_measurement(self.model, x_pred, P_pred, z, u, arrived)
-        first = gain(P_pred, H, mask_missing_channels(R_old, arrived), innovation)
-        used = arrived & first.kept
-        both = used[:, None] & used[None]
+        first_gain = gain(P_pred, H, mask_missing_channels(R_old, arrived), innovation)
+        used = arrived & first_gain.kept
+        used_pairs = used[:, None] & used[None]
         nu, H = jnp.where(used, innovation, 0.0), jnp.where(used[:, None], H, 0.0)
-        white = whiten(first.L, nu)
+        white = whiten(first_gain.L, nu)
         # A missing channel's share of B keeps its variance. Its covariances with other channels
         # decay: kept together with their new variances, they could make B indefinite.
         missing = diagonal_matrix(jnp.where(used, 0.0, diagonal(R_old)))
 
-        def refine(at, _):
-            dx, P, _, kept = at
+        def refine(iterate, _):
+            dx, P, _, kept = iterate
             e = nu - matvec(H, dx)
-            B = jnp.where(both, e[:, None] * e[None] + propagate(H, P), missing)
+            B = jnp.where(used_pairs, e[:, None] * e[None] + propagate(H, P), missing)
             A = P + dx[:, None] * dx[None]
             R = (U + B) / (dof - n_z)
             P_prior = (tau * P_pred + A) / (tau + 1.0)
-            found = gain(P_prior, H, mask_missing_channels(R, used))
-            return (matvec(found.K, nu), found.P, U + B, kept & found.kept), None
+            updated = gain(P_prior, H, mask_missing_channels(R, used))
+            return (matvec(updated.K, nu), updated.P, U + B, kept & updated.kept), None
 
-        start = (jnp.zeros_like(P_pred[0]), P_pred, U, first.kept)
-        (dx, P, U, kept), _ = jax.lax.scan(refine, start, length=self.iterations)
+        initial = (jnp.zeros_like(P_pred[0]), P_pred, U, first_gain.kept)
+        (dx, P, U, kept), _ = jax.lax.scan(refine, initial, length=self.iterations)
         refined = jnp.all(kept | ~used, axis=0)
         x, P, corrected = correct(self.model, x_pred, P_pred, dx, P)
-        moved = refined & corrected & jnp.any(used, axis=0)
-        x, P = jnp.where(moved, x, x_pred), jnp.where(moved, P, P_pred)
-        dof, U = jnp.where(moved, dof + 1.0, state.u), jnp.where(moved, U, state.U)
+        accepted = refined & corrected & jnp.any(used, axis=0)
+        x, P = jnp.where(accepted, x, x_pred), jnp.where(accepted, P, P_pred)
+        dof, U = jnp.where(accepted, dof + 1.0, state.u), jnp.where(accepted, U, state.U)
         verdict = Verdict(arrived, kept, predicted & refined & corrected)
         recovery = state.recovery.after_step(dt)
         state = VBState(x, P, dof, U, recovery)
-        nis, loglik = likelihood(white, first.L, used)
+        nis, loglik = likelihood(white, first_gain.L, used)
         r = diagonal(U) / (dof - n_z - 1.0)
         step = Step(x, P, nis, loglik, verdict.ok, recovery.restarts, r=r)
         step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
-        step = step._replace(innovation=innovation, nu=nu, S=first.S, K=first.K)
+        step = step._replace(innovation=innovation, nu=nu, S=first_gain.S, K=first_gain.K)
         return state, step, verdict
 
 

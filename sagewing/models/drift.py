@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import block_diag
 
@@ -13,7 +14,7 @@ from sagewing.models.wrapper import Wrapper
 from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
 
 
-class Drift(Wrapper):
+class WithDrift(Wrapper):
     """A model whose measured channels have drifts, which are the last states: see `with_drift`."""
 
     channels: tuple[int, ...] = eqx.field(static=True)
@@ -40,12 +41,12 @@ class Drift(Wrapper):
         """None: the last states are the drifts."""
         return 0
 
-    def _parts(self, a: X) -> tuple[X, X]:
+    def _parts(self, a: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The model's own, and the drifts."""
         cut = a.shape[0] - len(self.channels)
         return a[:cut], a[cut:]
 
-    def _remains(self, dt: Duration, dtype: jnp.dtype) -> X:
+    def _remains(self, dt: Duration, dtype: jnp.dtype) -> jax.Array:
         """The share of a drift that remains after dt."""
         return jnp.exp(-dt / jnp.asarray(self.time_constant, dtype))
 
@@ -114,7 +115,7 @@ def with_drift(
     channels: Sequence[int],
     std: float | Sequence[float],
     time_constant: float | Sequence[float],
-) -> Drift:
+) -> WithDrift:
     """The model with a slowly moving error in some channels of z: coloured noise, or a bias.
 
     A drift has the standard deviation `std` and is forgotten within `time_constant` seconds: errors
@@ -133,7 +134,7 @@ def with_drift(
         ) from None
     if not places or min(places) < 0 or len(set(places)) < len(places):
         raise InputError(f"channels must be different indices of z, from 0 on; got {channels!r}.")
-    return Drift(
+    return WithDrift(
         model,
         places,
         _each("std", std, len(places)),

@@ -24,15 +24,15 @@ class FilterSettings(NamedTuple):
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "FilterSettings":
         """The settings in a policy's card."""
-        inside = card["filter"]
-        if not isinstance(inside["bounds"], list):
-            raise ValueError(f"bounds is {inside['bounds']!r}")
-        low, high = (number(b) for b in inside["bounds"])
+        stored = card["filter"]
+        if not isinstance(stored["bounds"], list):
+            raise ValueError(f"bounds is {stored['bounds']!r}")
+        low, high = (number(b) for b in stored["bounds"])
         nominal = Noise.from_card(card["nominal"]) if "nominal" in card else None
-        gate = number(inside["gate"]) if "gate" in inside else None
-        modes = inside.get("adapts_in")
+        gate = number(stored["gate"]) if "gate" in stored else None
+        modes = stored.get("adapts_in")
         modes = None if modes is None else tuple(int(mode) for mode in numbers(modes, MOST_MODES))
-        return cls((low, high), inside["gain_noise"], nominal, gate, modes)
+        return cls((low, high), stored["gain_noise"], nominal, gate, modes)
 
 
 class StoredPolicy(Stored):
@@ -48,22 +48,22 @@ class StoredPolicy(Stored):
     adapts_in: tuple[int, ...] | None = eqx.field(static=True)
     nominal: Noise | None
 
-    def __init__(self, inside: FilterSettings):
-        checks.adaptation(inside.bounds, inside.gain_noise)
-        if inside.gate is not None:
-            checks.gate(inside.gate)
-        self.bounds = inside.bounds
-        self.gain_noise = inside.gain_noise
-        self.gate = inside.gate
-        self.adapts_in = inside.adapts_in
-        self.nominal = inside.nominal
+    def __init__(self, settings: FilterSettings):
+        checks.adaptation(settings.bounds, settings.gain_noise)
+        if settings.gate is not None:
+            checks.gate(settings.gate)
+        self.bounds = settings.bounds
+        self.gain_noise = settings.gain_noise
+        self.gate = settings.gate
+        self.adapts_in = settings.adapts_in
+        self.nominal = settings.nominal
 
     def card(self) -> dict[str, Any]:
         """What `FilterSettings.from_card` reads."""
-        inside: dict[str, Any] = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
+        settings: dict[str, Any] = {"bounds": list(self.bounds), "gain_noise": self.gain_noise}
         if self.gate is not None:
-            inside["gate"] = self.gate
+            settings["gate"] = self.gate
         if self.adapts_in is not None:
-            inside["adapts_in"] = list(self.adapts_in)
-        base = {} if self.nominal is None else {"nominal": self.nominal.card()}
-        return {"filter": inside, **base}
+            settings["adapts_in"] = list(self.adapts_in)
+        nominal = {} if self.nominal is None else {"nominal": self.nominal.card()}
+        return {"filter": settings, **nominal}

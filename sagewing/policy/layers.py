@@ -40,7 +40,7 @@ class Linear(eqx.Module):
 
 
 class MLP(eqx.Module):
-    """Linear layers with a ReLU after each; the last may go without."""
+    """Linear layers with a ReLU after each; after the last one only with `final_relu`."""
 
     layers: tuple[Linear, ...]
     final_relu: bool = eqx.field(static=True)
@@ -52,10 +52,10 @@ class MLP(eqx.Module):
         )
         self.final_relu = final_relu
 
-    def __call__(self, y: In, more: Hidden | None = None) -> Out:
-        """The network's output; `more` is added to the output of the first layer."""
+    def __call__(self, y: In, added: Hidden | None = None) -> Out:
+        """The network's output; `added` is added to the output of the first layer."""
         for i, layer in enumerate(self.layers):
-            y = layer(y) if i or more is None else layer(y) + more
+            y = layer(y) if i or added is None else layer(y) + added
             if self.final_relu or i + 1 < len(self.layers):
                 y = jax.nn.relu(y)
         return y

@@ -96,9 +96,9 @@ class Network(Stored):
         """The state in standard deviations of the training domain."""
         return (x - _column(self.offset, x)) / _column(self.scale, x)
 
-    def standard_step(self, move: States) -> States:
+    def standard_step(self, change: States) -> States:
         """A change of the state in standard deviations of the training domain."""
-        return move / _column(self.step_scale, move)
+        return change / _column(self.step_scale, change)
 
     def check(self, purpose: Purpose) -> None:
         """Refuse another filter than that of the network's purpose."""

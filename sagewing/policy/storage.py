@@ -32,7 +32,7 @@ SHORT_NAMES = {"chaos": "chaos-ndr-posterior-aligned"}
 
 # A weight beyond this is damaged or would overflow: trained ones stay below 100.
 LARGEST_WEIGHT = 1e6
-# Ours have about ten thousand; a sparse file could claim any number.
+# Trained policies have about ten thousand; a sparse file could claim any number.
 MOST_WEIGHTS = 1 << 25
 LONGEST = 300  # characters of a message about a file's content
 
@@ -86,10 +86,10 @@ class Stored(eqx.Module):
 def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrite: bool) -> None:
     """Write the folder; the new one replaces the old one when it is complete."""
     _check_count(learned, folder)
-    here = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
-    if folder.exists() and (not folder.is_dir() or here - {WEIGHTS, CARD}):
+    existing = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    if folder.exists() and (not folder.is_dir() or existing - {WEIGHTS, CARD}):
         raise InputError(f"{folder} exists and is not a policy folder; choose another name.")
-    if here and not overwrite:
+    if existing and not overwrite:
         raise InputError(f"{folder} exists already; choose another folder or overwrite it.")
     card = {
         "format": FORMAT,
@@ -100,12 +100,12 @@ def _save(learned: Stored, folder: Path, provenance: dict[str, Any], *, overwrit
     }
     weights = tensors.to_bytes(learned)
     try:
-        described = _sealed(card, weights)
+        card_bytes = _sealed(card, weights)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"provenance must be plain numbers, text, lists and dicts: {error}."
         ) from None
-    write_folder(folder, {WEIGHTS: weights, CARD: described})
+    write_folder(folder, {WEIGHTS: weights, CARD: card_bytes})
 
 
 def _sealed(card: dict[str, Any], weights: bytes) -> bytes:
@@ -138,7 +138,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     version = card.get("version")
     if type(version) is not int or version not in (UNSEALED, VERSION):
         raise InputError(
-            f"{path} has version {_cut(repr(version))}; this sagewing reads {UNSEALED} and "
+            f"{path} has version {_shortened(repr(version))}; this sagewing reads {UNSEALED} and "
             f"{VERSION}."
         )
     if not isinstance(card.get("provenance", {}), dict):
@@ -155,15 +155,15 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def _load(make: type[P], folder: Path) -> P:
+def _load(expected: type[P], folder: Path) -> P:
     if not folder.is_dir():
         raise InputError(f"There is no policy folder at {folder}.")
     card = read_card(folder)
-    kinds: dict[Any, Any] = {one.kind: one for one in (make, *make.variants)}
+    kinds: dict[Any, Any] = {cls.kind: cls for cls in (expected, *expected.variants)}
     if not isinstance(card.get("kind"), str) or card["kind"] not in kinds:
         raise InputError(
-            f"{folder / CARD} has the kind {_cut(repr(card.get('kind')))}; "
-            + f"{make.__name__}.load reads "
+            f"{folder / CARD} has the kind {_shortened(repr(card.get('kind')))}; "
+            + f"{expected.__name__}.load reads "
             + " or ".join(f'"{kind}"' for kind in kinds)
             + "."
         )
@@ -173,7 +173,7 @@ def _load(make: type[P], folder: Path) -> P:
         raise InputError(f"{folder / CARD} is damaged: it lacks {error}.") from None
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        raise InputError(f"{folder / CARD} is damaged: {kind}{_cut(str(error))}") from None
+        raise InputError(f"{folder / CARD} is damaged: {kind}{_shortened(str(error))}") from None
     _check_count(skeleton, folder / CARD)
     digest = card[SEAL]["weights"] if SEAL in card else None
     learned = tensors.from_file(folder / WEIGHTS, skeleton, digest)
@@ -187,13 +187,13 @@ def _load(make: type[P], folder: Path) -> P:
 
 
 def _check_count(learned: Stored, place: Path) -> None:
-    """Refuse more weights than any policy has, on writing as on reading."""
+    """Refuse more weights than any policy has, both on writing and on reading."""
     count = sum(array.size for array in tensors.named_arrays(learned).values())
     if count > MOST_WEIGHTS:
         raise InputError(f"{place}: a policy of {count} weights; at most {MOST_WEIGHTS} are read.")
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     """A text from a file, shortened for a message."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
@@ -205,17 +205,17 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def numbers(value: Any, most: int) -> tuple[float, ...]:
+def numbers(value: Any, longest: int) -> tuple[float, ...]:
     """A list of numbers in a card; raises a ValueError for anything else."""
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError(f"{value!r} is not a list of at most {most} numbers")
-    return tuple(number(one) for one in value)
+    if not isinstance(value, list) or len(value) > longest:
+        raise ValueError(f"{value!r} is not a list of at most {longest} numbers")
+    return tuple(number(item) for item in value)
 
 
 def folder_of(name: str) -> Path:
     """The folder with this path, or the shipped one with this name."""
-    here = Path(name)
-    return here if here.is_dir() or len(here.parts) > 1 else _shipped(name)
+    path = Path(name)
+    return path if path.is_dir() or len(path.parts) > 1 else _shipped(name)
 
 
 def _shipped(name: str) -> Path:

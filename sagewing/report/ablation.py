@@ -1,4 +1,4 @@
-"""The ablation study in tables and sentences: our figures beside the paper's."""
+"""The ablation study in tables and sentences: our figures and the paper's."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -129,7 +129,7 @@ def latex(lines: dict[str, list[AblationLine]]) -> str:
 
 
 def differences_content(lines: dict[str, list[AblationLine]]) -> dict[str, Any]:
-    """What differences.json holds: value, low and high; null where there are too few seeds."""
+    """The content of differences.json: value, low and high; null where there are too few seeds."""
     compared = {line.variant: line.differences for of in lines.values() for line in of}
     return {
         variant: {
@@ -161,13 +161,13 @@ def finding(axis: str, lines: Sequence[AblationLine]) -> str:
                 clear.append(f"{what} {how} by {size}")
             else:
                 unclear.append(what)
-        rest = f"cannot tell for {_and(unclear)}" if clear else "cannot tell"
-        parts.append(f"{line.label}: {'; '.join([*clear, *([rest] if unclear else [])])}")
+        undecided = f"cannot tell for {_and(unclear)}" if clear else "cannot tell"
+        parts.append(f"{line.label}: {'; '.join([*clear, *([undecided] if unclear else [])])}")
     if not parts:
         return f"{AXES[axis].title}: nothing to compare yet."
     seeds = min(len(line.seeds) for line in lines)
-    about = AXES[axis]
-    return f"{about.title} against {about.default} ({seeds} seeds). {'. '.join(parts)}."
+    of_axis = AXES[axis]
+    return f"{of_axis.title} against {of_axis.default} ({seeds} seeds). {'. '.join(parts)}."
 
 
 def _label(line: AblationLine) -> str:

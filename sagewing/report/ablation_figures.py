@@ -12,7 +12,7 @@ from sagewing.studies.ablation import AXES, DEFAULT
 from sagewing.studies.ablation_lines import AblationLine
 
 WHISKERS = (5.0, 95.0)
-# A violin is drawn of so many quantiles, which look like all of a million runs.
+# A violin is drawn from so many quantiles; it looks the same as one of a million runs.
 POINTS = 4000
 
 
@@ -36,8 +36,9 @@ def violins(lines: dict[str, list[AblationLine]], domain: str, path: Path) -> No
         if every.size:
             panels[0].set_ylim(0.9 * every.min(), 1.1 * every.max())
         handles, labels = panels[0].get_legend_handles_labels()
-        known = dict(zip(labels, handles, strict=True))
-        figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=3, fontsize=8)
+        unique = dict(zip(labels, handles, strict=True))
+        place = {"loc": "outside lower center", "ncols": 3, "fontsize": 8}
+        figure.legend(unique.values(), unique.keys(), **place)
 
 
 def _violin(axes: Any, place: int, line: AblationLine, domain: str) -> None:
@@ -48,8 +49,8 @@ def _violin(axes: Any, place: int, line: AblationLine, domain: str) -> None:
     colour = COLOURS["ndr"] if line.variant == DEFAULT else COLOURS["ndr-paper"]
     # The density of the logarithm, since the axis is logarithmic.
     logs = np.quantile(np.log(kept), np.linspace(0.0, 1.0, POINTS))
-    made = axes.violinplot(logs, positions=[place], widths=0.85, showextrema=False)
-    for body in made["bodies"]:
+    parts = axes.violinplot(logs, positions=[place], widths=0.85, showextrema=False)
+    for body in parts["bodies"]:
         outline = body.get_paths()[0].vertices
         outline[:, 1] = np.exp(outline[:, 1])
         body.set(facecolor=colour, alpha=0.6)

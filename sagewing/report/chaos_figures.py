@@ -13,7 +13,7 @@ from sagewing.report.style import COLOURS, LABELS, SYSTEMS
 from sagewing.studies.chaos import ChaosComparison
 
 SHOWN_SECONDS = 3.0
-# A figure with room for a few filters shows the first of these that were run.
+# A figure of only a few filters shows the first of these that were run.
 PREFERRED = ("ekf", "ndr-posterior", "vbakf", "l-ekf", "ndr", "shkf95", "shkf99", "enn-akf")
 AXES = ("x", "y", "z")
 
@@ -41,7 +41,7 @@ def attractors(comparisons: Sequence[ChaosComparison], path: Path) -> None:
 
 
 def _near(x: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Which points lie where the truth has been, or half as far again around it."""
+    """Which points lie in the range of the truth, widened by half of it on each side."""
     low, high = truth.min(axis=0), truth.max(axis=0)
     margin = 0.5 * (high - low)
     return np.all((x >= low - margin) & (x <= high + margin), axis=-1, keepdims=True)
@@ -66,14 +66,14 @@ def errors_over_time(comparisons: Sequence[ChaosComparison], path: Path) -> None
     """CRMSE: the root mean square of all errors up to a time."""
     with new_figure(path, 5.0 * len(comparisons) + 2.2, 4.6) as figure:
         axes = figure.subplots(1, len(comparisons), squeeze=False)[0]
-        for one, comparison in zip(axes, comparisons, strict=True):
+        for panel, comparison in zip(axes, comparisons, strict=True):
             for name, scores in comparison.scores.items():
                 values = crmse(scores.rmse)
-                one.semilogy(_time(comparison), values, color=COLOURS[name], label=LABELS[name])
-            one.set(
+                panel.semilogy(_time(comparison), values, color=COLOURS[name], label=LABELS[name])
+            panel.set(
                 title=SYSTEMS[comparison.system], xlabel="time [s]", ylabel="CRMSE (runs not lost)"
             )
-            one.grid(True, which="both", alpha=0.2)
+            panel.grid(True, which="both", alpha=0.2)
         axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
 
 
@@ -90,18 +90,18 @@ def histograms(comparisons: Sequence[ChaosComparison], path: Path) -> None:
             every = np.concatenate(list(armse.values()))
             low, high = np.percentile(every, [0.05, 99.95])
             bins = np.geomspace(low, high, 120)
-            for one, name in zip(column, names, strict=True):
+            for panel, name in zip(column, names, strict=True):
                 if armse[name].size:
-                    one.hist(armse[name], bins=bins, color=COLOURS[name])
-                    one.axvline(float(np.median(armse[name])), color="black", lw=1.0)
-                one.set(xscale="log", yticks=[])
-                one.grid(False, axis="y")
+                    panel.hist(armse[name], bins=bins, color=COLOURS[name])
+                    panel.axvline(float(np.median(armse[name])), color="black", lw=1.0)
+                panel.set(xscale="log", yticks=[])
+                panel.grid(False, axis="y")
                 for side in ("left", "right", "top"):
-                    one.spines[side].set_visible(False)
+                    panel.spines[side].set_visible(False)
             column[0].set_title(f"{SYSTEMS[comparison.system]}: runs by their ARMSE (line: median)")
             column[-1].set_xlabel("ARMSE of a run")
-        for one, name in zip(axes[:, 0], names, strict=True):
-            one.set_ylabel(LABELS[name], rotation=0, ha="right", va="center")
+        for panel, name in zip(axes[:, 0], names, strict=True):
+            panel.set_ylabel(LABELS[name], rotation=0, ha="right", va="center")
 
 
 def _time(comparison: ChaosComparison) -> np.ndarray:
@@ -115,12 +115,12 @@ def _shown(comparison: ChaosComparison) -> int:
     return int(np.argmin(lost))
 
 
-def _preferred(comparisons: Sequence[ChaosComparison], most: int) -> list[str]:
-    there = list(comparisons[0].scores)
-    chosen = [name for name in PREFERRED if name in there] + [
-        n for n in there if n not in PREFERRED
+def _preferred(comparisons: Sequence[ChaosComparison], count: int) -> list[str]:
+    names = list(comparisons[0].scores)
+    chosen = [name for name in PREFERRED if name in names] + [
+        n for n in names if n not in PREFERRED
     ]
-    return sorted(chosen[:most], key=there.index)
+    return sorted(chosen[:count], key=names.index)
 
 
 def _track(

@@ -1,4 +1,4 @@
-"""How every figure is made and written."""
+"""Creates and writes a figure."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -98,9 +98,9 @@ def lines_of(
 ) -> Iterator[tuple[str, list[FlightLine]]]:
     """The scenarios, and the filters in each, in the order of the rows."""
     for scenario in dict.fromkeys(row.get("scenario", "") for row in rows):
-        here = [row for row in rows if row.get("scenario", "") == scenario]
-        names = list(dict.fromkeys(row["filter"] for row in here))
-        by_filter = {name: [row for row in here if row["filter"] == name] for name in names}
+        of_scenario = [row for row in rows if row.get("scenario", "") == scenario]
+        names = list(dict.fromkeys(row["filter"] for row in of_scenario))
+        by_filter = {name: [row for row in of_scenario if row["filter"] == name] for name in names}
         columns = [_cells(measure, by_filter) for measure in measures]
         yield (
             scenario,

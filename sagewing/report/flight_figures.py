@@ -16,7 +16,7 @@ from sagewing.report.style import COLOURS, LABELS, SCENARIOS
 from sagewing.studies.flight import FlightComparison
 
 LEARNED = ("ndr-shared", "ndr", "ndr-paper")  # the first of these that was run is shown in full
-# A figure with room for a few filters shows the first of these that were run.
+# A figure of only a few filters shows the first of these that were run.
 PREFERRED = (
     "ekf",
     "ndr-shared",
@@ -55,10 +55,11 @@ def tracking(comparison: FlightComparison, path: Path, record: int = 0) -> None:
     steps, time = _steps(comparison, record), _time(comparison, record)
     position = np.asarray(comparison.records.position)[record, :steps]
     angles = np.unwrap(euler(np.asarray(comparison.records.quaternion)[record, :steps]), axis=0)
-    seen = np.asarray(comparison.records.z)[record, :steps]
-    seen = np.where(np.asarray(comparison.records.u)[record, :steps, :1] == POSE, seen, np.nan)
+    measured = np.asarray(comparison.records.z)[record, :steps]
+    is_pose = np.asarray(comparison.records.u)[record, :steps, :1] == POSE
+    measured = np.where(is_pose, measured, np.nan)
     truth = np.concatenate([position, angles], axis=1)
-    panels = {"measured": seen}
+    panels = {"measured": measured}
     for name in _preferred(comparison, 4):
         x = comparison.estimates[name].x[record, :steps]
         panels[name] = np.concatenate([x[:, R], euler(x[:, Q])], axis=1)
@@ -109,16 +110,16 @@ def adaptation(comparison: FlightComparison, path: Path, record: int = 0) -> Non
     name = _learned(comparison)
     if name is None:
         return
-    made = comparison.estimates[name]
-    if made.q is None or made.r is None or made.d is None:
+    estimates = comparison.estimates[name]
+    if estimates.q is None or estimates.r is None or estimates.d is None:
         return
     time, steps = _time(comparison, record), _steps(comparison, record)
     groups = [(f"q: {name}", channels) for name, channels in STATES.items()]
     for (pose, channels), imu in zip(POSES.items(), IMU, strict=True):
         label = f"r: {pose}\n(window: {imu})" if comparison.scenario == "denial" else f"r: {pose}"
         groups.append((label, channels))
-    noise = np.concatenate([made.q, made.r], axis=-1)[record, :steps]
-    d = made.d[record, :steps]
+    noise = np.concatenate([estimates.q, estimates.r], axis=-1)[record, :steps]
+    d = estimates.d[record, :steps]
     with new_figure(path, 11.0, 1.5 * len(groups) + 0.8) as figure:
         axes = figure.subplots(len(groups), 2, sharex=True)
         first = 0
@@ -128,15 +129,17 @@ def adaptation(comparison: FlightComparison, path: Path, record: int = 0) -> Non
                 left.semilogy(time, noise[:, i], **style)
                 right.plot(time, d[:, i], **style)
             left.set_ylabel(label, fontsize=8)
-            most = float(d[:, first : first + len(channels)].max())
-            right.set_ylim(0.0, min(1.05, max(0.05, 1.3 * most)))
+            largest = float(d[:, first : first + len(channels)].max())
+            right.set_ylim(0.0, min(1.05, max(0.05, 1.3 * largest)))
             for axis in (left, right):
                 _shade(axis, comparison, record)
             right.legend(loc="upper right", ncols=len(channels), fontsize=7)
             first += len(channels)
         axes[0, 0].set_title("variances $q_k$ and $r_k$ (SI units)")
-        takes = "$d_k$ (0: keeps its variance, 1: takes the newest)"
-        axes[0, 1].set_title(f"{takes}, beside its factors" if name == SHARED else takes)
+        meaning = "$d_k$ (0: keeps its variance, 1: takes the newest)"
+        axes[0, 1].set_title(
+            f"{meaning}, in addition to its factors" if name == SHARED else meaning
+        )
         axes[0, 0].set_xlim(time[0], time[-1])
         for axis in axes[-1]:
             axis.set_xlabel("time [s]")
@@ -186,17 +189,17 @@ def _errors(above: Any, below: Any, comparison: FlightComparison) -> None:
     position, quaternion = map(
         np.asarray, (comparison.records.position, comparison.records.quaternion)
     )
-    for name, made in comparison.estimates.items():
-        apart, turned = [], []
-        for i in range(len(made.x)):
+    for name, estimates in comparison.estimates.items():
+        distances, angles = [], []
+        for i in range(len(estimates.x)):
             start = starts[i // comparison.seeds]
             rows = slice(start + first, start + last)
-            apart.append(np.linalg.norm(made.x[i, rows, R] - position[i, rows], axis=1))
-            turned.append(attitude_error(made.x[i, rows, Q], quaternion[i, rows]))
+            distances.append(np.linalg.norm(estimates.x[i, rows, R] - position[i, rows], axis=1))
+            angles.append(attitude_error(estimates.x[i, rows, Q], quaternion[i, rows]))
         style = {"color": COLOURS[name], "lw": 1.2, "label": LABELS[name]}
         rows = round(SMOOTHED_S / comparison.dt)
-        above.semilogy(time, _smooth(np.mean(apart, axis=0), rows), **style)
-        below.semilogy(time, _smooth(np.degrees(np.mean(turned, axis=0)), rows), **style)
+        above.semilogy(time, _smooth(np.mean(distances, axis=0), rows), **style)
+        below.semilogy(time, _smooth(np.degrees(np.mean(angles, axis=0)), rows), **style)
     for axis in (above, below):
         axis.grid(True, which="both", alpha=0.2)
         axis.set_xlim(time[0], time[-1])
@@ -210,12 +213,12 @@ def _legend_below(figure: Any, axis: Any) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
 
 
-def _preferred(comparison: FlightComparison, most: int) -> list[str]:
-    there = list(comparison.estimates)
-    chosen = [name for name in PREFERRED if name in there] + [
-        n for n in there if n not in PREFERRED
+def _preferred(comparison: FlightComparison, count: int) -> list[str]:
+    names = list(comparison.estimates)
+    chosen = [name for name in PREFERRED if name in names] + [
+        n for n in names if n not in PREFERRED
     ]
-    return sorted(chosen[:most], key=there.index)
+    return sorted(chosen[:count], key=names.index)
 
 
 def _learned(comparison: FlightComparison) -> str | None:

@@ -58,9 +58,10 @@ def on_arm(rows: list[dict[str, Any]]) -> list[str]:
     else:
         fit = "each fits" if all(row["fits_stm32h7"] for row in rows) else "NOT each fits"
         lines.append(f"{fit} the STM32H7 of a Pixhawk (2 MB of flash, 1 MB of RAM)")
-    apart = [row["arm_difference"] for row in rows]
-    if None in apart:
+    differences = [row["arm_difference"] for row in rows]
+    if None in differences:
         lines.append("without gcc-arm-linux-gnueabihf and qemu-user nothing was run on ARM")
     else:
-        lines.append(f"60 steps on ARM, under qemu, end within {max(apart):.1e} of those here")
+        largest = max(differences)
+        lines.append(f"60 steps on ARM, under qemu, end within {largest:.1e} of those here")
     return lines

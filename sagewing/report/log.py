@@ -57,8 +57,8 @@ def caption(rows: Sequence[dict[str, Any]]) -> str:
     """What the table's columns mean."""
     window = WINDOW if any(row.get("drift_m") is not None for row in rows) else ""
     has_onboard = any(row["filter"] == ONBOARD for row in rows)
-    own = f" {LABELS[ONBOARD].capitalize()}: {onboard(list(rows))}." if has_onboard else ""
-    return window + CONSISTENCY + own
+    onboard_note = f" {LABELS[ONBOARD].capitalize()}: {onboard(list(rows))}." if has_onboard else ""
+    return window + CONSISTENCY + onboard_note
 
 
 def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ TRUTH = "truth"
 
 
 class _ByName(Mapping[str, str]):
-    """What the catalogue's entries say of something, by name; the truth is one name more."""
+    """A field of the catalogue's entries by name; `truth` is one more name."""
 
     def __init__(self, of: Callable[[CatalogueEntry], str], truth: str):
         self._of, self._truth = of, truth
@@ -41,12 +41,12 @@ SCENARIOS = {
     "denial": "Denial: no pose for 2 s",
 }
 OTHERS = ("#4C78A8", "#B279A2", "#72B7B2", "#9D755D", "#BAB0AC")  # for names not in the list
-# On a dark page: what is darker than the first becomes light, and nothing is below the second.
+# Lightness on a dark page: a colour below the first is inverted, and none is below the second.
 DARKEST, LEAST_LIGHT = 0.3, 0.46
 
 
 def label(name: str) -> str:
-    """A filter's name for people; a name that is not known stands for itself."""
+    """A filter's name for people; an unknown name is returned as it is."""
     return LABELS.get(name, name)
 
 

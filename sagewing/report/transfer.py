@@ -1,4 +1,4 @@
-"""The transfer benchmark in tables: our figures beside the paper's."""
+"""The transfer benchmark in tables: our figures and the paper's."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -74,8 +74,8 @@ def lines_of(rows: list[dict[str, Any]]) -> list[TransferLine]:
     """The table's lines, in the paper's order."""
     by_key: dict[Key, dict[str, TransferFigures]] = {}
     for row in rows:
-        moved = row["filter"] == FROM_FLIGHT
-        key = (row["z_off"], row["x_off"]) if moved else row["filter"]
+        is_transferred = row["filter"] == FROM_FLIGHT
+        key = (row["z_off"], row["x_off"]) if is_transferred else row["filter"]
         figures = TransferFigures(row["armse_mean"], row["armse_std"], row["divergence_pct"])
         by_key.setdefault(key, {})[row["system"]] = figures
     lines = []

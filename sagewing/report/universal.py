@@ -6,7 +6,8 @@ from typing import Any
 from sagewing.catalogue import ORACLE
 from sagewing.report.style import label
 from sagewing.report.table import Cell, ReportTable, Section, TableColumn
-from sagewing.studies.universal import TUNED, Drift, cells_of, checks, geometric, win_counts
+from sagewing.studies.universal import TUNED, Drift, geometric
+from sagewing.studies.universal_claims import cells_of, checks, win_counts
 
 CASES = {
     "right": "nominal right",

@@ -15,9 +15,11 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.loop import Save
 from sagewing.filters.protocols import Filter
+from sagewing.filters.reported import reported_inputs, with_reported_noise
 from sagewing.filters.run import Result, Saved
 from sagewing.filters.run import run as run_in_jax
 from sagewing.filters.run import run_from as run_from_in_jax
+from sagewing.filters.run import run_saving as run_saving_in_jax
 from sagewing.runtime.compiled import CompiledFilter, compiled_filter
 from sagewing.shapes import Numbers, real_dtype
 
@@ -39,6 +41,7 @@ def run(
     mask: Numbers | None = None,
     backend: RunBackend = "jax",
     *,
+    R: Numbers | None = None,
     save: None = None,
     extra: Any = None,
 ) -> Result: ...
@@ -55,6 +58,7 @@ def run(
     mask: Numbers | None = None,
     backend: RunBackend = "jax",
     *,
+    R: Numbers | None = None,
     save: Save,
     extra: Any = None,
 ) -> Saved: ...
@@ -70,6 +74,7 @@ def run(
     mask: Numbers | None = None,
     backend: RunBackend = "jax",
     *,
+    R: Numbers | None = None,
     save: Save | None = None,
     extra: Any = None,
 ) -> Result | Saved:
@@ -83,6 +88,9 @@ def run(
     filter, once for single records and once for four or more, which are run several at once, and
     gives numpy arrays.
 
+    `R` are the variances that the sensor itself reported, of the shape of z; a NaN is R0. A filter
+    that adapts R adapts the factor between them and the truth.
+
     With `save` (in JAX) a function of your own says what is kept of a step: `save(step, extra)`
     gets the `Step`, with all that it computed, and the step's part of the arrays in `extra`
     ([T, ...] or [B, T, ...], such as a truth). A batch is the last axis of what it gets and
@@ -90,12 +98,14 @@ def run(
 
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
+    if R is not None:
+        filt, u = with_reported_noise(filt), reported_inputs(z, u, R)
     if _checked(backend) == "jax":
         if save is None and extra is not None:
             raise InputError("extra= is given to save=: give both, or none.")
         if save is None:
             return run_in_jax(filt, x0, P0, z, u, dt, mask)
-        return run_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)
+        return run_saving_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)
     if save is not None:
         raise InputError('save= needs backend="jax": generated C keeps what `Result` has.')
     checks.is_filter(filt)

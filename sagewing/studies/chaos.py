@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from sagewing import catalogue
 from sagewing.catalogue import ORACLE
 from sagewing.errors import check_known
-from sagewing.filters import Filter, OracleEKF, Step, run
+from sagewing.filters import Filter, OracleEKF, Step, run_saving
 from sagewing.filters.kernels import cholesky, whiten
 from sagewing.metrics.errors import crmse, diverged, summary
 from sagewing.problems.chaos import (
@@ -184,7 +184,7 @@ class StepScores(NamedTuple):
 
 def score(filt: Filter, records: Episodes) -> StepScores:
     """The errors of every record, computed inside the filter's loop."""
-    return run(
+    return run_saving(
         filt, records.x0, records.P0, records.z, dt=DT, save=_scores, extra=records.truth
     ).values
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from sagewing import catalogue
 from sagewing.catalogue import DEAD_RECKONING, ONBOARD
 from sagewing.errors import InputError, check_known
-from sagewing.filters import Filter, Step, run
+from sagewing.filters import Filter, Step, run_saving
 from sagewing.logs import Flight
 from sagewing.metrics.errors import attitude_error, rms
 from sagewing.metrics.pose import nees, pose_covariance, pose_std
@@ -154,7 +154,8 @@ def estimate(filt: Filter, records: FlightRecord, dt: float) -> Estimates:
     """Run the filter over all records in one batch."""
     z, u = records.z, jnp.nan_to_num(records.u)
     extra = (records.position, records.quaternion, jnp.isfinite(z))
-    return Estimates(*run(filt, records.x0, P0, z, u, dt, save=_saved, extra=extra).values)
+    saved = run_saving(filt, records.x0, P0, z, u, dt, save=_saved, extra=extra)
+    return Estimates(*saved.values)
 
 
 def _saved(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, ...]:

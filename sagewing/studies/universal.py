@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 from sagewing import catalogue
 from sagewing.catalogue import ORACLE, UNIVERSAL
 from sagewing.errors import check_known
-from sagewing.filters import Filter, NDRSageHusa, OracleEKF, Step, run
+from sagewing.filters import Filter, NDRSageHusa, OracleEKF, Step, run_saving
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.loop import scan
@@ -41,8 +41,6 @@ TUNING_RUNS = 40
 # Keys of a row: the universal policy's error over the row's filter's, paired by run, and its 95%
 # interval.
 PAIRED_RATIO = ("universal_over_it", "universal_over_it_low", "universal_over_it_high")
-# The limits of the claims in `checks`.
-ALL, RIGHT, BEHIND, BEST = 1.10, 1.03, 1.10, 0.8
 EARLY, LATE = (500, 1000), (5000, 10000)  # steps that `drift` compares
 
 
@@ -226,72 +224,6 @@ def _tuned(name: str, runs: int, steps: int) -> Callable[..., Float[Array, "2"]]
     return tuned
 
 
-class Check(NamedTuple):
-    """A claim, the measured number, its limit `bar`, and whether the claim holds."""
-
-    claim: str
-    number: float
-    bar: float
-    holds: bool
-
-
-def checks(rows: Sequence[dict[str, Any]]) -> list[Check]:
-    """The claims about the policy, checked on the cells (systems and cases) of a benchmark."""
-    cells = cells_of(rows)
-    ours = {cell: by[LEARNED]["ratio"] for cell, by in cells.items()}
-    overall = geometric(list(ours.values()))
-    right = geometric([ratio for (_, case), ratio in ours.items() if case == "right"])
-    behind = max(
-        ours[cell] / min(by["ekf"]["ratio"], by["shkf99"]["ratio"]) for cell, by in cells.items()
-    )
-    best = win_counts(rows).smallest / len(cells)
-    return [
-        Check("geometric mean over all cells, at most", overall, ALL, overall <= ALL),
-        Check("geometric mean where the nominal is right, at most", right, RIGHT, right <= RIGHT),
-        Check(
-            "worst cell against the better of EKF and Sage-Husa 0.99, at most",
-            behind,
-            BEHIND,
-            behind <= BEHIND,
-        ),
-        Check("share of cells best of all untrained, at least", best, BEST, best >= BEST),
-    ]
-
-
-class WinCounts(NamedTuple):
-    """In how many cells the policy beats all untrained filters, loses to one, or does neither.
-
-    `ahead` and `behind` count differences that are significant at 95%, by the paired ratios of a
-    cell's runs. `smallest` counts the cells in which its ratio is the smallest by any margin.
-    """
-
-    ahead: int
-    level: int
-    behind: int
-    smallest: int
-
-
-def win_counts(rows: Sequence[dict[str, Any]]) -> WinCounts:
-    """Count the cells, comparing the policy with every untrained filter."""
-    ahead = behind = smallest = 0
-    _, low, high = PAIRED_RATIO
-    cells = cells_of(rows).values()
-    for by in cells:
-        others = [by[name] for name in UNTRAINED]
-        ahead += all(row[high] < 1.0 for row in others)
-        behind += any(not row[low] <= 1.0 for row in others)  # NaN is not level
-        smallest += by[LEARNED]["ratio"] <= min(row["ratio"] for row in others)
-    return WinCounts(ahead, len(cells) - ahead - behind, behind, smallest)
-
-
-def cells_of(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
-    """The row of every filter, by system and case."""
-    cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in rows:
-        cells.setdefault((row["system"], row["case"]), {})[row["filter"]] = row
-    return cells
-
-
 def geometric(values: Sequence[float]) -> float:
     """The geometric mean."""
     return float(np.exp(np.mean(np.log(values)))) if len(values) else float("nan")
@@ -318,7 +250,8 @@ def drift(policies: Sequence[Any], *, seed: int = 0, runs: int = 200) -> Drift:
 
     def squares(filt: Filter) -> np.ndarray:
         start = (records.x0, records.P0)
-        saved = run(filt, *start, records.z, dt=chaos.DT, save=_mean_square, extra=records.truth)
+        z, truth = records.z, records.truth
+        saved = run_saving(filt, *start, z, dt=chaos.DT, save=_mean_square, extra=truth)
         return np.asarray(saved.values, np.float64).T[:, bounded]
 
     oracle = squares(OracleEKF(model, q, r))

@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from sagewing import catalogue
 from sagewing.errors import InputError
-from sagewing.filters import AdaptiveFilter
-from sagewing.filters.attenuation import PerPredictionStep
-from sagewing.filters.rules import AttenuationRule
+from sagewing.filters import Filter, per_prediction_step
 from sagewing.models import QuadrotorKinematic
 from sagewing.models.quadrotor import ANGLES, N_Z
 from sagewing.problems.flight.setup import Q0, R0, SIZES
-from sagewing.shapes import real_dtype
 
 # Noise is given for steps of this length: those of the flights it was tuned or trained on.
 NOMINAL_STEP_S = 0.01
@@ -40,17 +35,12 @@ class LogNoise(NamedTuple):
     r: np.ndarray
 
 
-def build(name: str, noise: LogNoise, learned: Any, step_s: float, steps: float = 1.0) -> Any:
+def build(name: str, noise: LogNoise, learned: Any, step_s: float, steps: float = 1.0) -> Filter:
     """A filter by its name, driven by the IMU, for so many steps of this length to a pose."""
     model = QuadrotorKinematic(jacobian="euler")
     q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
     filt = catalogue.build(name, model, q, r, learned, own_noise=False)
-    if not isinstance(filt, AdaptiveFilter) or not isinstance(filt.rule, AttenuationRule):
-        return filt
-    if not catalogue.entry(name).adapts:
-        return filt
-    policy = PerPredictionStep(filt.rule.policy, jnp.asarray(steps, real_dtype()))
-    return eqx.tree_at(lambda f: f.rule.policy, filt, policy)
+    return per_prediction_step(filt, steps) if catalogue.entry(name).adapts else filt
 
 
 def noise_of(

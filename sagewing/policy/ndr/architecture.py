@@ -41,14 +41,14 @@ class Architecture:
                 raise InputError(
                     f"{name} needs at least one layer of 1..{LARGEST} neurons; got {sizes}."
                 )
-        for name, most in (
+        for name, largest in (
             ("n_x", LARGEST),
             ("n_z", LARGEST),
             ("hidden", LARGEST),
             ("depth", DEEPEST),
         ):
-            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= most:
-                raise InputError(f"{name} must lie in 1..{most}; got {getattr(self, name)}.")
+            if type(getattr(self, name)) is not int or not 1 <= getattr(self, name) <= largest:
+                raise InputError(f"{name} must lie in 1..{largest}; got {getattr(self, name)}.")
         if not 0.0 < self.clip < math.inf:
             raise InputError(f"clip must be positive; got {self.clip}.")
 
@@ -65,20 +65,20 @@ class Architecture:
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Architecture":
         """The sizes in a card; refuses a missing key or a wrong type."""
-        given: dict[str, Any] = {
+        sizes: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in card["architecture"].items()
         }
-        missing = {f.name for f in fields(cls)} - given.keys() - {"clip"}
+        missing = {f.name for f in fields(cls)} - sizes.keys() - {"clip"}
         if missing:
             raise KeyError(f"architecture.{min(missing)}")
-        for name, size in given.items():
-            numbers = size if isinstance(size, tuple) else (size,)
+        for name, value in sizes.items():
+            numbers = value if isinstance(value, tuple) else (value,)
             if name != "features" and any(type(n) is not int for n in numbers):
-                raise ValueError(f"{name} is {size!r}")
+                raise ValueError(f"{name} is {value!r}")
         clip = card["normalisation"]["clip"]
         if type(clip) not in (int, float):
             raise ValueError(f"clip is {clip!r}")
-        return cls(**given, clip=float(clip))
+        return cls(**sizes, clip=float(clip))
 
     @classmethod
     def flight(cls, n_x: int = 19, n_z: int = 6) -> "Architecture":

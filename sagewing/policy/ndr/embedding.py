@@ -83,16 +83,16 @@ class Embedded(_Resized):
         bounds: tuple[float, float] | None = None,
         gain_noise: GainNoise | None = None,
     ):
-        for name, off, what, size, room in (
+        for name, first, what, size, most in (
             ("x_off", x_off, "states", n_x, policy.arch.n_x),
             ("z_off", z_off, "channels", n_z, policy.arch.n_z),
         ):
-            if size > room:
-                raise InputError(f"The policy has room for {room} {what}; the model has {size}.")
-            if not 0 <= off <= room - size:
+            if size > most:
+                raise InputError(f"The policy has room for {most} {what}; the model has {size}.")
+            if not 0 <= first <= most - size:
                 raise InputError(
-                    f"{name} = {off} does not fit: with {size} of the policy's {room} {what} it "
-                    f"must lie in 0..{room - size}."
+                    f"{name} = {first} does not fit: with {size} of the policy's {most} {what} it "
+                    f"must lie in 0..{most - size}."
                 )
         self.policy, self.n_x, self.n_z = policy, n_x, n_z
         self.bounds = policy.bounds if bounds is None else bounds
@@ -119,15 +119,15 @@ class Embedded(_Resized):
         arch, batch = self.policy.arch, info.white.shape[1:]
         zeros = jnp.zeros((arch.n_z, *batch), info.white.dtype)
         unit = diagonal_matrix(zeros + 1.0)
-        nothing = jnp.zeros((arch.n_x, arch.n_z, *batch), info.K.dtype)
+        zero_gain = jnp.zeros((arch.n_x, arch.n_z, *batch), info.K.dtype)
         x, z = self.x_off, self.z_off
         return StepInfo(
             nu=_placed(info.nu, zeros, z),
             white=_placed(info.white, zeros, z),
             S=_placed(info.S, unit, z, z),
             L=_placed(info.L, unit, z, z),
-            K=_placed(info.K, nothing, x, z),
-            q=_placed(info.q, nothing[:, 0], x),
+            K=_placed(info.K, zero_gain, x, z),
+            q=_placed(info.q, zero_gain[:, 0], x),
             r=_placed(info.r, zeros, z),
             arrived=_placed(info.arrived, jnp.zeros(zeros.shape, bool), z),
         )
@@ -174,7 +174,7 @@ FLIGHT_TILES = _of_flight()
 
 
 class Tiled(_Resized):
-    """A small policy for a large model: copies of it, each with its own memory, side by side.
+    """A small policy for a large model: several copies of it, each with its own memory.
 
     The paper has no such embedding. For the 19 states and 6 channels of a flight an axis of space
     is a small system by itself: two channels, the position along it and the angle about it (or the
@@ -244,11 +244,11 @@ class Tiled(_Resized):
 
 
 def _mean(
-    d: Float[Array, "tiles n *batch"], held: tuple[tuple[int, ...], ...], size: int
+    d: Float[Array, "tiles n *batch"], members: tuple[tuple[int, ...], ...], size: int
 ) -> Float[Array, "m *batch"]:
     """The mean over the tiles that contain a state or channel; zero if none does."""
-    where = np.array(held).ravel()
-    count = np.maximum(np.bincount(where, minlength=size), 1)
+    indices = np.array(members).ravel()
+    count = np.maximum(np.bincount(indices, minlength=size), 1)
     flat = d.reshape((-1, *d.shape[2:]))
-    total = jnp.zeros((size, *flat.shape[1:]), d.dtype).at[where].add(flat)
+    total = jnp.zeros((size, *flat.shape[1:]), d.dtype).at[indices].add(flat)
     return total / count.reshape((-1, *(1,) * (flat.ndim - 1)))

@@ -103,5 +103,5 @@ class Policy(StoredPolicy):
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Policy":
         """A policy of these sizes."""
-        own = FilterSettings.from_card(card)
-        return cls(Architecture.from_card(card), *own, key=jax.random.key(0))
+        settings = FilterSettings.from_card(card)
+        return cls(Architecture.from_card(card), *settings, key=jax.random.key(0))

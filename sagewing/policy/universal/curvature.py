@@ -22,8 +22,8 @@ def curvature(
     dx moves one state by `probe_sigmas` standard deviations. Zero if nothing arrives, so that P
     does not grow in proportion to itself.
     """
-    longest = jnp.max(jnp.abs(sensitivity) / jnp.sqrt(diagonal(linear.P) + TINY), axis=0)
-    scale = probe_sigmas / (longest + TINY)
+    largest = jnp.max(jnp.abs(sensitivity) / jnp.sqrt(diagonal(linear.P) + TINY), axis=0)
+    scale = probe_sigmas / (largest + TINY)
     offset = linear.nonlinear_offset(scale * sensitivity) - scale * propagated
     offset = limited(offset, LARGEST_CURVATURE * jnp.sqrt(diagonal(linear.P_pred)))
     return jax.lax.stop_gradient(jnp.where(jnp.any(arrived, axis=0), offset, 0.0))

@@ -32,8 +32,8 @@ class CusumState(NamedTuple):
 
 def begin(r: Measurements) -> CusumState:
     """The state before the first measurement."""
-    shared = math.log(len(r))
-    channels = [jnp.full_like(r, max(first - shared, 0.0)) for *_, first in CHANNEL_TESTS]
+    log_channels = math.log(len(r))
+    channels = [jnp.full_like(r, max(first - log_channels, 0.0)) for *_, first in CHANNEL_TESTS]
     joint = [jnp.full_like(r[0], first) for *_, first in JOINT_TESTS]
     return CusumState(jnp.stack(channels), jnp.stack(joint), jnp.zeros_like(r[0]))
 
@@ -48,19 +48,21 @@ def update(
 ) -> CusumState:
     """Update by an innovation: whitened, its expectation under a larger gain, and nu^2 / S."""
     count = jnp.sum(arrived, axis=0, dtype=white.dtype)
-    square, along, own = (
+    square, cross, power = (
         jnp.sum(a * b, axis=0) for a, b in ((white, white), (white, expected), (expected, expected))
     )
     joint = [
-        0.5 * square - 0.5 / rho * (square - 2.0 * c * along + c**2 * own) - _half_log(rho) * count
+        0.5 * square
+        - 0.5 / rho * (square - 2.0 * c * cross + c**2 * power)
+        - _half_log(rho) * count
         for rho, c, _ in JOINT_TESTS
     ]
     channels = [
         0.5 * (1.0 - 1.0 / rho) * squares - _half_log(rho) * arrived for rho, _ in CHANNEL_TESTS
     ]
     channels, joint = (
-        jnp.clip(before + jnp.stack(more), 0.0, LARGEST_SUM)
-        for before, more in ((state.channels, channels), (state.joint, joint))
+        jnp.clip(sums + jnp.stack(increments), 0.0, LARGEST_SUM)
+        for sums, increments in ((state.channels, channels), (state.joint, joint))
     )
     alarm = jnp.any(channels > alarm_threshold, axis=(0, 1))
     alarm = alarm | jnp.any(joint > alarm_threshold, axis=0)

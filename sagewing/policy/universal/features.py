@@ -36,8 +36,8 @@ def joint_regression(
     `weight` is the share of each innovation that remains after the inflation of r.
     """
     # Clipped and weighted by channel, before whitening: the order of channels must not matter
-    root, most = jnp.sqrt(weight), LARGEST_INNOVATION * jnp.sqrt(diagonal(info.S))
-    white = whiten(info.L, root * jnp.clip(info.nu, -most, most))
+    root, limit = jnp.sqrt(weight), LARGEST_INNOVATION * jnp.sqrt(diagonal(info.S))
+    white = whiten(info.L, root * jnp.clip(info.nu, -limit, limit))
     by_gain = whiten(info.L, root * jnp.where(info.arrived, expected, 0.0))
     any_arrived = jnp.any(info.arrived, axis=0)
     count = count + any_arrived
@@ -47,37 +47,37 @@ def joint_regression(
 
 def gain_error(means: Rows, count: Rows) -> list[Rows]:
     """At each rate: the relative error of the gain, and its significance; both in -1..1."""
-    cross, own = means[0], means[1] + LEAST_SENSITIVITY
+    cross, power = means[0], means[1] + LEAST_SENSITIVITY
     weight = weight_of_new(jnp.asarray(RATES, means.dtype), count, jnp.ones_like(count, bool))
-    significance = cross / jnp.sqrt(own * weight)
-    return [*(cross / (jnp.abs(cross) + own)), *(significance / (2.0 + jnp.abs(significance)))]
+    significance = cross / jnp.sqrt(power * weight)
+    return [*(cross / (jnp.abs(cross) + power)), *(significance / (2.0 + jnp.abs(significance)))]
 
 
 def square_and_product(
     x: Channels, last: Channels, variance: Channels
 ) -> tuple[Channels, Channels]:
     """x^2 and x times the last one, both limited."""
-    most = LARGEST_SQUARE * variance
-    return jnp.minimum(x**2, most), jnp.clip(x * last, -most, most)
+    limit = LARGEST_SQUARE * variance
+    return jnp.minimum(x**2, limit), jnp.clip(x * last, -limit, limit)
 
 
 def regressed(x: Channels, expected: Channels, variance: Channels) -> tuple[Channels, Channels]:
     """x times the expected change by a larger gain, and the square of that change, both limited."""
-    most = LARGEST_SQUARE * variance
-    return jnp.clip(x * expected, -most, most), jnp.minimum(expected**2, most)
+    limit = LARGEST_SQUARE * variance
+    return jnp.clip(x * expected, -limit, limit), jnp.minimum(expected**2, limit)
 
 
-def slopes(cross: Table, own: Table, squares: Table, variance: Channels) -> Rows:
+def slopes(cross: Table, power: Table, squares: Table, variance: Channels) -> Rows:
     """The regression of x on its expected change: correlations and slopes, both in -1..1."""
-    least = LEAST_SENSITIVITY * variance + LEAST
-    own = own + least
-    correlation = cross / jnp.sqrt((squares + least) * own)
-    return jnp.concatenate([correlation, cross / (jnp.abs(cross) + own)])
+    floor = LEAST_SENSITIVITY * variance + LEAST
+    power = power + floor
+    correlation = cross / jnp.sqrt((squares + floor) * power)
+    return jnp.concatenate([correlation, cross / (jnp.abs(cross) + power)])
 
 
-def limited(a: Errors, most: Errors) -> Errors:
+def limited(a: Errors, limit: Errors) -> Errors:
     """`a`, limited in size; zero where it is NaN."""
-    a = jnp.clip(a, -most, most)
+    a = jnp.clip(a, -limit, limit)
     return jnp.where(jnp.isnan(a), 0.0, a)
 
 

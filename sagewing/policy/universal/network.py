@@ -39,8 +39,8 @@ class ChannelNetwork(eqx.Module):
         key: PRNGKeyArray,
     ):
         k_enc, k_head, k_common = jax.random.split(key, 3)
-        both = Linear(n_common, bank + hidden[0], key=k_common) if n_common else None
-        self.common = None if both is None else both.W
+        common_layer = Linear(n_common, bank + hidden[0], key=k_common) if n_common else None
+        self.common = None if common_layer is None else common_layer.W
         self.encoder = Linear(n_in, bank, key=k_enc)
         self.log_rates = jnp.log(jnp.geomspace(0.5, 0.005, bank))
         head = MLP([n_in + bank, *hidden, n_out], final_relu=False, key=k_head)
@@ -52,34 +52,37 @@ class ChannelNetwork(eqx.Module):
         self, y: Table, bank: Banks, count: Channels, arrived: Flagged, common: Rows | None = None
     ) -> tuple[Outputs, Banks]:
         """The outputs, and the next bank."""
-        more = None
+        shared = None
         if self.common is not None:
             assert common is not None
-            more = self.common @ common
+            shared = self.common @ common
         if y.ndim == 2:  # one record: one channel at a time, which generates better C
-            each = [
-                self._one_channel(*one, more) for one in zip(y.T, bank, count, arrived, strict=True)
+            by_channel = [
+                self._one_channel(*channel, shared)
+                for channel in zip(y.T, bank, count, arrived, strict=True)
             ]
-            out, bank = (jnp.stack(column) for column in zip(*each, strict=True))
+            out, bank = (jnp.stack(outputs) for outputs in zip(*by_channel, strict=True))
             return out.T, bank
-        if more is not None:
-            more = jnp.broadcast_to(more[:, None], (more.shape[0], *y.shape[1:]))
-            more = more.reshape((more.shape[0], -1))
+        if shared is not None:
+            shared = jnp.broadcast_to(shared[:, None], (shared.shape[0], *y.shape[1:]))
+            shared = shared.reshape((shared.shape[0], -1))
         flat = [a.reshape((a.shape[0], -1)) for a in (y, jnp.swapaxes(bank, 0, 1))]
-        out, new = self._one_channel(flat[0], flat[1], count.reshape(-1), arrived.reshape(-1), more)
-        new = new.reshape((new.shape[0], *y.shape[1:]))
-        return out.reshape((out.shape[0], *y.shape[1:])), jnp.swapaxes(new, 0, 1)
+        out, new_bank = self._one_channel(
+            flat[0], flat[1], count.reshape(-1), arrived.reshape(-1), shared
+        )
+        new_bank = new_bank.reshape((new_bank.shape[0], *y.shape[1:]))
+        return out.reshape((out.shape[0], *y.shape[1:])), jnp.swapaxes(new_bank, 0, 1)
 
     def _one_channel(
-        self, y: Rows, bank: Rows, count: Rows, arrived: Rows, more: Rows | None
+        self, y: Rows, bank: Rows, count: Rows, arrived: Rows, shared: Rows | None
     ) -> tuple[Rows, Rows]:
-        """The outputs; `more` is added in the encoder and in the first layer of the head."""
-        fresh = self.encoder(y)
-        if more is not None:
-            fresh, more = fresh + more[: len(bank)], more[len(bank) :]
+        """The outputs; `shared` is added in the encoder and in the first layer of the head."""
+        encoded = self.encoder(y)
+        if shared is not None:
+            encoded, shared = encoded + shared[: len(bank)], shared[len(bank) :]
         weight = weight_of_new(jnp.exp(self.log_rates), count, arrived)
-        bank = bank + weight * (jax.nn.relu(fresh) - bank)
-        return self.head(jnp.concatenate([y, bank]), more), bank
+        bank = bank + weight * (jax.nn.relu(encoded) - bank)
+        return self.head(jnp.concatenate([y, bank]), shared), bank
 
 
 def weight_of_new(rates: Rows, count: Rows, arrived: Rows) -> Rows:

@@ -136,8 +136,8 @@ class Universal(StoredPolicy):
         """The memory before the first measurement."""
 
         def means(v: jax.Array, values: int) -> tuple[jax.Array, jax.Array]:
-            known = jnp.zeros((values, len(RATES), *v.shape), v.dtype)
-            return known, jnp.zeros((len(v), self.bank, *v.shape[1:]), v.dtype)
+            empty = jnp.zeros((values, len(RATES), *v.shape), v.dtype)
+            return empty, jnp.zeros((len(v), self.bank, *v.shape[1:]), v.dtype)
 
         none_r, none_q = jnp.zeros_like(r), jnp.zeros_like(q)
         states = ChannelMemory(None, none_q[:1], *means(q, 5))
@@ -163,9 +163,11 @@ class Universal(StoredPolicy):
 
         # The predicted gain sensitivity, and the change of the innovation that it implies
         propagated = matvec(linear.F, sensitivity)
-        probed = None
+        curvature_term = None
         if self.probe_sigmas > 0.0:
-            probed = curvature(linear, self.probe_sigmas, sensitivity, propagated, info.arrived)
+            curvature_term = curvature(
+                linear, self.probe_sigmas, sensitivity, propagated, info.arrived
+            )
         sensitivity = limited(propagated, LARGEST_SENSITIVITY * jnp.sqrt(diagonal(linear.P_pred)))
         S = diagonal(info.S)
         expected = limited(matvec(linear.H, sensitivity), LARGEST_SENSITIVITY * jnp.sqrt(S))
@@ -180,16 +182,20 @@ class Universal(StoredPolicy):
         sums = stacked(JOINT_FEATURES, [*(tests.joint / LARGEST_SUM)])
 
         # Channels, then states
-        (d_r, up, step_r), channels = self._channels(channels, info, linear, expected, sums)
-        inflate = 1.0 + jnp.exp(jnp.minimum(up + BIAS_INFLATION, LARGEST_INFLATION))
+        (d_r, log_inflation, step_r), channels = self._channels(
+            channels, info, linear, expected, sums
+        )
+        inflate = 1.0 + jnp.exp(jnp.minimum(log_inflation + BIAS_INFLATION, LARGEST_INFLATION))
         inflate = jnp.where(alarm, inflate, 1.0)
         inflation = jnp.log(inflate)
         weight = S / (S + info.r * (inflate - 1.0))
         count, joint_means = joint_regression(joint_means, states.times, info, expected, weight)
         common = stacked(COMMON_FEATURES, [*sums, *gain_error(joint_means, count[0])])
-        moved = matvec(info.K, expected)
+        expected_correction = matvec(info.K, expected)
         states = states._replace(times=count)
-        (d_q, step_q), states = self._states(states, info, linear, inflation, moved, common)
+        (d_q, step_q), states = self._states(
+            states, info, linear, inflation, expected_correction, common
+        )
 
         correction = matvec(info.K, weight * (info.nu - expected))
         sensitivity = jax.lax.stop_gradient(sensitivity + correction)
@@ -199,7 +205,7 @@ class Universal(StoredPolicy):
             scale_q=_factor(STEP_Q, step_q, info.q, linear.q0 + TINY),
             scale_r=_factor(STEP_R, step_r, info.r, linear.r0),
             inflate_r=inflate,
-            curvature=probed,
+            curvature=curvature_term,
         )
         memory = UniversalMemory(channels, states, sensitivity, joint_means, tests)
         return decision.where(alarm), memory, inflation
@@ -226,19 +232,19 @@ class Universal(StoredPolicy):
         changed = jnp.log((info.r + TINY) / r0)
         means = [*values, log_square, changed]
         means = running_means(memory.means, means, count, info.arrived)
-        squares, products, predicted, cross, own, log_squares, usual = means
+        squares, products, predicted, cross, power, log_squares, mean_changes = means
         y = [
             clipped(log_square),
             values[1] / (jnp.abs(values[1]) + s),
             *contrast(squares, predicted + r),
             *clipped(products / (squares + TINY)),
-            *slopes(cross, own, squares, s),
+            *slopes(cross, power, squares, s),
             *contrast(jnp.maximum(squares - predicted, 0.0), r),
             clipped(log_squares[1]),
             clipped(changed),
             clipped(jnp.log(S / info.r)),
             novelty(count),
-            *clipped(changed - usual[1:]),
+            *clipped(changed - mean_changes[1:]),
         ]
         y = stacked(CHANNEL_FEATURES, y)
         out, bank = self.measured(y, memory.bank, count, info.arrived, common)
@@ -261,8 +267,8 @@ class Universal(StoredPolicy):
         x = matvec(info.K, info.nu) / jnp.sqrt(q0)
         s = jnp.minimum(variance / q0, LARGEST_RATIO)
         # The share of this state's correction that the inflation of r removes, by channel.
-        pull = info.K**2 * diagonal(info.S)[None]
-        outliers = matvec(pull, inflation) / (matvec(pull, jnp.ones_like(inflation)) + TINY)
+        weights = info.K**2 * diagonal(info.S)[None]
+        outliers = matvec(weights, inflation) / (matvec(weights, jnp.ones_like(inflation)) + TINY)
         arrived = jnp.broadcast_to(jnp.any(info.arrived, axis=0), x.shape)
         count = jnp.broadcast_to(memory.times, x.shape)
         values = [
@@ -272,23 +278,23 @@ class Universal(StoredPolicy):
         ]
         changed = 0.5 * jnp.log((info.q + TINY) / q0)
         means = running_means(memory.means, [*values, changed], count, arrived)
-        squares, predicted, cross, own, usual = means
+        squares, predicted, cross, power, mean_changes = means
         propagated = jnp.maximum(diagonal(linear.FPF), 0.0)
         corrected = variance / (diagonal(linear.P_pred) + TINY)
-        others = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
+        mean_change = jnp.sum(corrected * changed, axis=0) / (jnp.sum(corrected, axis=0) + TINY)
         y = [
             clipped(jnp.log(x**2 / s + LEAST_RATIO)),
             values[2] / (jnp.abs(values[2]) + s),
             *contrast(squares, predicted),
-            *slopes(cross, own, squares, s),
+            *slopes(cross, power, squares, s),
             clipped(changed),
             clipped(0.5 * jnp.log((info.q + TINY) / (propagated + TINY))),
             clipped(0.5 * jnp.log(variance / (info.q + TINY))),
             clipped(0.5 * jnp.log(corrected)),
             clipped(outliers),
             novelty(count),
-            clipped(changed - others),
-            *clipped(changed - usual[1:]),
+            clipped(changed - mean_change),
+            *clipped(changed - mean_changes[1:]),
         ]
         y = stacked(STATE_FEATURES, y)
         out, bank = self.state(y, memory.bank, count, arrived, common)
@@ -306,17 +312,19 @@ class Universal(StoredPolicy):
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "Universal":
         """A policy of these sizes; refuses one that was trained with other settings."""
-        sizes, own = card["architecture"], FilterSettings.from_card(card)
+        sizes, filter_settings = card["architecture"], FilterSettings.from_card(card)
         if "settings" in card:
             settings.check(card["settings"])
-        more = (
+        options = (
             number(sizes[name] if name in sizes else sizes[earlier])
             for name, earlier in EARLIER_NAMES.items()
         )
-        return cls(sizes["bank"], tuple(sizes["hidden"]), *own, *more, key=jax.random.key(0))
+        return cls(
+            sizes["bank"], tuple(sizes["hidden"]), *filter_settings, *options, key=jax.random.key(0)
+        )
 
 
-def _factor(largest: float, step: Channels, now: Channels, base: Channels) -> Channels:
+def _factor(largest: float, step: Channels, variance: Channels, base: Channels) -> Channels:
     """The network's change of a variance, with a small return toward the base."""
-    back = RELAXATION * jnp.log((now + TINY) / base)
-    return jnp.exp(largest * jax.nn.soft_sign(step) - back)
+    decay = RELAXATION * jnp.log((variance + TINY) / base)
+    return jnp.exp(largest * jax.nn.soft_sign(step) - decay)

@@ -15,7 +15,7 @@ LEAST_SENSITIVITY = 1e-4  # in variances: a smaller square counts as zero
 LEAST = 1e-12  # whose square does not underflow
 TINY = 1e-30  # keeps 0 / 0 finite
 CLIP = 8.0  # the bound of an otherwise unbounded feature
-LEAST_NOVELTY = 0.03  # of 1 / sqrt(k), at 1,000 steps: the network does not see a longer record
+LEAST_NOVELTY = 0.03  # the lower bound of 1 / sqrt(k), from 1,000 steps on
 LEAST_RATIO = 0.01  # the lower bound of a normalised square
 
 LARGEST_SENSITIVITY = 10.0  # standard deviations
@@ -32,12 +32,12 @@ BIAS_SHARE, BIAS_INFLATION = -6.0, -5.0  # added to the head's output: the initi
 # because wrong noise is mostly wrong from the first step.
 JOINT_TESTS = (
     (4.0, 0.0, 6.0),  # R is too small
-    (1.2, 0.7, 6.0),  # Q is too small: as ten times Q appears in few channels
+    (1.2, 0.7, 6.0),  # Q is too small; 1.2, because ten times Q shows in few channels
     (1.0, -1.0, 3.0),  # Q is too large
     (0.5, 0.5, 3.0),  # R is too large
 )
 CHANNEL_TESTS = ((3.0, 6.0), (1.0 / 3.0, 3.0))
-LARGEST_SUM = 20.0  # the upper bound of a sum, so that it can return
+LARGEST_SUM = 20.0  # the upper bound of a sum, from which it can still decrease
 LEAST_THRESHOLD = max(first for *_, first in (*JOINT_TESTS, *CHANNEL_TESTS))
 
 

@@ -30,7 +30,7 @@ class Buckets(NamedTuple):
     def extremes(self, series: Series) -> Float[np.ndarray, "points n"]:
         """The smallest and the largest value of each bucket, in their order in time.
 
-        NaN is kept only where a bucket holds nothing else.
+        NaN is kept only where a bucket has nothing else.
         """
         if self.size == 1:
             return series

@@ -66,10 +66,10 @@ def drawing_of(scene: Scene) -> Drawing:
         arrays |= _pose("truth", scene.truth, reference, curves)
         arrays["truth/path"] = scene.truth.position[path].T
     for i, track in enumerate(scene.tracks):
-        made = _pose(str(i), track.pose, reference, curves)
-        made |= {f"{i}/{k}": v for k, v in _track_arrays(track, scene, curves, columns).items()}
-        made[f"{i}/path"] = track.pose.position[path].T
-        arrays |= made
+        of_track = _pose(str(i), track.pose, reference, curves)
+        of_track |= {f"{i}/{k}": v for k, v in _track_arrays(track, scene, curves, columns).items()}
+        of_track[f"{i}/path"] = track.pose.position[path].T
+        arrays |= of_track
     about = {
         "name": scene.name,
         "tracks": [track.name for track in scene.tracks],
@@ -82,8 +82,8 @@ def drawing_of(scene: Scene) -> Drawing:
 
 def _without_pose(pose: Pose) -> np.ndarray:
     """The steps without a measured pose, in which the IMU is the measurement."""
-    seen = np.concatenate([pose.position, pose.quaternion], axis=1)
-    return np.isfinite(seen).sum(axis=1) == 0
+    values = np.concatenate([pose.position, pose.quaternion], axis=1)
+    return np.isfinite(values).sum(axis=1) == 0
 
 
 def _single(array: np.ndarray) -> np.ndarray:
@@ -114,23 +114,23 @@ def _track_arrays(
     track: Track, scene: Scene, curves: Buckets, columns: Buckets
 ) -> dict[str, np.ndarray]:
     """Standard deviations, errors, NIS and noise of a filter."""
-    made: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     if track.position_std is not None:
-        made["position_std"] = curves.largest(track.position_std).T
+        arrays["position_std"] = curves.largest(track.position_std).T
     if track.attitude_std is not None:
         std = euler_std(euler(track.pose.quaternion), track.attitude_std)
-        made["angles_std"] = np.degrees(curves.largest(std)).T
+        arrays["angles_std"] = np.degrees(curves.largest(std)).T
     if scene.truth is not None:
-        apart = np.linalg.norm(track.pose.position - scene.truth.position, axis=1)
-        turned = attitude_error(track.pose.quaternion, scene.truth.quaternion)
-        made["error"] = curves.extremes(np.stack([apart, np.degrees(turned)], axis=1)).T
+        distance = np.linalg.norm(track.pose.position - scene.truth.position, axis=1)
+        angle = attitude_error(track.pose.quaternion, scene.truth.quaternion)
+        arrays["error"] = curves.extremes(np.stack([distance, np.degrees(angle)], axis=1)).T
     if track.nis is not None:
         mean = _in_window(track.nis, scene) / _in_window(scene.arrived, scene)
-        made["nis"] = curves.extremes(mean[:, None])[:, 0]
+        arrays["nis"] = curves.extremes(mean[:, None])[:, 0]
     for key, noise in (("q", track.q), ("r", track.r), ("d", track.d)):
         if noise is not None:
-            made[key] = columns.largest(noise).T
-    return made
+            arrays[key] = columns.largest(noise).T
+    return arrays
 
 
 def _in_window(values: Times, scene: Scene) -> Times:

@@ -42,13 +42,13 @@ def page_of(
     """The page of a drawing, with pictures after the plots."""
     has_truth = "truth/position" in drawing.arrays
     paragraphs = [*lead, *([] if has_truth else [CONSISTENCY])]
-    given = list(rows)
+    row_list = list(rows)
     return Template(_asset("page.html")).substitute(
         title=escape(title),
         style=_asset("page.css"),
         lead="\n".join(paragraph(text) for text in paragraphs),
-        table=html(given),
-        caption="\n".join(paragraph(text, "small") for text in caption(given)),
+        table=html(row_list),
+        caption="\n".join(paragraph(text, "small") for text in caption(row_list)),
         pictures="\n".join(image(picture) for picture in pictures),
         scene=escape(_heading(title, drawing.about["name"])),
         facts=escape(_facts(drawing)),

@@ -26,17 +26,17 @@ def result_page(result: dict[str, Any], drawing: Drawing, pictures: Sequence[Pic
     command, settings = result["command"], result["settings"]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     if command in TITLES:
-        lead, made = _lead(result), f"sagewing {command}, seed {result['seed']}"
+        lead, origin = _lead(result), f"sagewing {command}, seed {result['seed']}"
     else:
         notes = settings.get("notes")
         notes = notes if isinstance(notes, list) else []
         lead = [f"Note: {note}." for note in notes if isinstance(note, str)]
-        made = f"sagewing {command} {_text(settings, 'log')}"
+        origin = f"sagewing {command} {_text(settings, 'log')}"
     return page_of(
         drawing,
         result["rows"],
         TITLES.get(command, f"Sagewing: {drawing.about['name']}"),
-        f"{made}; {versions}",
+        f"{origin}; {versions}",
         lead=lead,
         pictures=pictures,
     )

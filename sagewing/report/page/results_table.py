@@ -36,7 +36,7 @@ MEANING = {
 
 
 def check_rows(rows: list[dict[str, Any]], where: str) -> None:
-    """Refuse rows of which no table can be made: anyone may have written the file."""
+    """Refuse rows that give no table: anyone may have written the file."""
     numbers = {m.key for m in (*MEASURES, *MEASURES_OF_LOG)} | {"nis_mean", "nis_expected"}
     for row in rows:
         wrong = [key for key in numbers & row.keys() if not _is_number(row[key])]

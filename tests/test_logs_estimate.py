@@ -1,7 +1,4 @@
-"""Filters on one's own log: the steps that are made of it, the estimates, and the command."""
-
-import json
-import re
+"""Filters on one's own log: the steps that are made of it, and the estimates."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,49 +7,26 @@ import pytest
 from log_files import (
     attitude_at,
     flown,
-    ned,
-    ned_attitude,
+    log_of,
     position_at,
-    px4,
-    ulog_bytes,
     with_noise,
 )
 
 import sagewing as sw
-from sagewing.cli import main as cli
-from sagewing.filters import Attenuation, Fading, Frozen, PerPredictionStep, StepInfo
+from sagewing.filters import Attenuation, Frozen
 from sagewing.logs.estimate.estimate import estimate_log
 from sagewing.logs.estimate.filters import noise_of
 from sagewing.logs.estimate.scores import InnovationSeries, whiteness
 from sagewing.logs.flight import Pose
-from sagewing.logs.log import Log
-from sagewing.logs.readers.map import read_map
 from sagewing.logs.rotate import conjugate, multiply, rotate
 from sagewing.logs.signal import Signal
-from sagewing.logs.survey import survey
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
 from sagewing.problems.weights import flight_weights
-from sagewing.report.log import caption, clocks_and_noise, refusals
-from sagewing.report.page import results_table
+from sagewing.report.log import refusals
 
 FILTERS = ("ekf", "ndr")
-TOLD = {"position_std": (0.02,) * 3, "attitude_std": 0.005}
-
-
-def log_of(flight, keep=None, **more):
-    """A `Log` of a made-up flight; `keep` tells which poses came."""
-    came = slice(None) if keep is None else keep
-    t = flight.pose_t[came]
-    return Log(
-        "made-up",
-        "made-up.log",
-        acc=Signal("acc", flight.imu_t, flight.acc),
-        gyro=Signal("gyro", flight.imu_t, flight.gyro),
-        position=Signal("position", t, flight.position[came]),
-        quaternion=Signal("attitude", t, flight.quaternion[came]),
-        **more,
-    )
+POSE_STD = {"position_std": (0.02,) * 3, "attitude_std": 0.005}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +83,7 @@ def test_a_row_counts_the_poses_that_a_filter_refused(flight):
     position[[80, 120, 121]] = 1e6
     log.position = log.position._replace(value=position)
     line = timeline(log)
-    (row,) = estimate_log(line, ("ekf",), {}, **TOLD).rows
+    (row,) = estimate_log(line, ("ekf",), {}, **POSE_STD).rows
     assert (row["refused"], row["restarts"]) == (3, 0)
     (said,) = refusals([row])
     assert f"refused 3 of {row['poses']} poses" in said
@@ -130,11 +104,13 @@ def test_an_imu_mounted_on_its_side_is_turned_upright_and_back(flight, learned):
     turn = np.array([[np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0]])  # z becomes x, as in EuRoC
     line = timeline(turned_log(flight, turn))
     assert any("mounted" in note for note in line.notes)
-    made = estimate_log(line, ("ekf",), {}, **TOLD)
+    made = estimate_log(line, ("ekf",), {}, **POSE_STD)
     back = line.in_log_axes(made.scene.tracks[0].pose)
     at = line.origin - 100.0 + made.scene.t
     upright = timeline(log_of(flight))
-    expected = upright.in_log_axes(estimate_log(upright, ("ekf",), {}, **TOLD).scene.tracks[0].pose)
+    expected = upright.in_log_axes(
+        estimate_log(upright, ("ekf",), {}, **POSE_STD).scene.tracks[0].pose
+    )
     over = np.broadcast_to(conjugate(turn), expected.quaternion.shape)
     same = np.abs(np.sum(multiply(expected.quaternion, over) * back.quaternion, axis=1))
     np.testing.assert_allclose(same[at > 1.0], 1.0, atol=2e-3)
@@ -165,7 +141,7 @@ def test_between_measurements_a_filter_goes_on_as_in_a_step_without_any():
 def test_filters_follow_a_log_of_several_rates_and_dead_reckon_through_an_outage(flight, learned):
     noisy = with_noise(flight, 0.02)
     line = timeline(log_of(noisy))
-    made = estimate_log(line, FILTERS, learned, outages=[(3.0, 4.0)], **TOLD)
+    made = estimate_log(line, FILTERS, learned, outages=[(3.0, 4.0)], **POSE_STD)
     at = line.origin - 100.0 + made.scene.t
     hidden = (made.scene.t >= 3.0) & (made.scene.t < 4.0)
     assert not made.scene.arrived[hidden].any()
@@ -188,7 +164,7 @@ def test_a_truth_of_its_own_gives_errors_over_the_whole_log(flight):
         "truth_position": Signal("true position", flight.pose_t, flight.position),
         "truth_quaternion": Signal("true attitude", flight.pose_t, flight.quaternion),
     }
-    (row,) = estimate_log(timeline(log_of(noisy, **truth)), ("ekf",), {}, **TOLD).rows
+    (row,) = estimate_log(timeline(log_of(noisy, **truth)), ("ekf",), {}, **POSE_STD).rows
     assert 0.001 < row["pos_rmse_m"] < 0.04
     assert row["att_rmse_rad"] < 0.05
 
@@ -213,18 +189,6 @@ def test_fitted_noise_is_raised_for_a_worse_pose_and_kept_for_a_better_one(learn
         np.testing.assert_allclose(noise.r[:3], np.maximum(own[:3], std**2), rtol=1e-6)
         np.testing.assert_allclose(noise.r[3:], own[3:], rtol=1e-6)
         assert noise_of(None, (std,) * 3, None, turns=True).r[:3] == pytest.approx(std**2)
-
-
-def test_what_a_correction_says_of_q_is_shared_by_the_steps_before_it():
-    q, r = jnp.ones(19), jnp.ones(6)
-    info = StepInfo(r, r, jnp.eye(6), jnp.eye(6), jnp.ones((19, 6)), q, r, r > 0)
-    fading = Fading(jnp.asarray(0.99))
-    once, k, _ = fading(fading.init(q, r), info)
-    spread = PerPredictionStep(fading, jnp.asarray(4.0))
-    shared, k_shared, _ = spread(spread.init(q, r), info)
-    np.testing.assert_allclose(shared.q, once.q / 4.0)
-    np.testing.assert_allclose(shared.r, once.r)
-    assert k == k_shared == 1.0
 
 
 def test_with_a_noisy_gps_alone_the_attitude_is_not_lost():
@@ -253,138 +217,6 @@ def test_a_tum_file_has_the_scalar_last_and_no_rows_of_nan():
     _, line, end = tum(np.array([7.0, 8.0]), pose).decode().split("\n")
     assert [float(v) for v in line.split()] == [7.0, 1.0, 2.0, 3.0, 0.1, 0.2, 0.3, 0.5]
     assert end == ""
-
-
-def run_command(*args):
-    cli.main([str(a) for a in args])
-
-
-def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path, flight, capsys):
-    log, out = tmp_path / "flight.ulg", tmp_path / "out"
-    log.write_bytes(ulog_bytes(px4(with_noise(flight))))
-    given = ("run", log, "--filter", "ekf,ndr", "--outage", "3:4", "--out", out)
-    run_command(*given, "--json", tmp_path / "copy.json", "--quiet")
-    said = capsys.readouterr()
-    assert "NDR-SHKF" in said.out
-    assert "1 is consistent" in " ".join(said.out.split())
-    assert max(map(len, said.out.splitlines())) <= 80
-    assert said.err == ""
-    result = json.loads((out / "result.json").read_text())
-    assert (result["schema"], result["command"]) == (1, "run")
-    assert [row["filter"] for row in result["rows"]] == ["ekf", "ndr"]
-    assert result == json.loads((tmp_path / "copy.json").read_text())
-    assert "NDR-SHKF" in (out / "report.html").read_text()
-    rows = np.loadtxt(out / "ndr.tum")
-    np.testing.assert_allclose(rows[:, 1:4], position_at(rows[:, 0] - 100.0), atol=0.5)
-    run_command("report", out / "result.json", "--out", tmp_path / "again.html", "--quiet")
-    assert (tmp_path / "again.html").read_bytes() == (out / "report.html").read_bytes()
-    before = (out / "ekf.tum").read_bytes()
-    with pytest.raises(SystemExit) as refused:
-        run_command(*given)
-    assert refused.value.code == 2
-    assert "--force" in capsys.readouterr().err
-    assert (out / "ekf.tum").read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("args", "why"),
-    [
-        (("--filter", "ekf,magic"), "no filter 'magic'; known: ekf"),
-        (("--outage", "5"), "--outage takes T0:T1"),
-        (("--outage", "90:95"), "not within the log, which lasts 5"),
-        (("--outage", "3:2"), "ends before it begins"),
-        (("--map", "nowhere.toml"), "no map at nowhere.toml"),
-        (("--policy", "flight-real-good-ekf-tuned"), "holds tuned noise"),
-    ],
-)
-def test_a_wrong_option_is_a_sentence_and_exit_code_2(tmp_path, flight, capsys, args, why):
-    log = tmp_path / "flight.ulg"
-    log.write_bytes(ulog_bytes(px4(flight)))
-    with pytest.raises(SystemExit) as refused:
-        run_command("run", log, "--out", tmp_path / "out", *args)
-    assert refused.value.code == 2
-    assert re.search(why, " ".join(capsys.readouterr().err.split()))
-    assert not (tmp_path / "out").exists()
-
-
-def test_inspect_drafts_a_map_that_run_can_use(tmp_path, flight, capsys):
-    table = np.column_stack([flight.imu_t, flight.gyro, flight.acc])
-    np.savetxt(
-        tmp_path / "[bold]imu.csv",  # no markup to a terminal
-        table,
-        delimiter=",",
-        header="timestamp,gyro_x,gyro_y,gyro_z,acc_x,acc_y,acc_z",
-        comments="",
-    )
-    pose = np.column_stack([flight.pose_t, flight.position, flight.quaternion])
-    head = "timestamp,px,py,pz,qw,qx,qy,qz"
-    np.savetxt(tmp_path / "pose.csv", pose, delimiter=",", header=head, comments="")
-    drafted = tmp_path / "made" / "map.toml"
-    run_command("inspect", tmp_path, "--write-map", drafted, "--json", tmp_path / "seen.json")
-    said = capsys.readouterr()
-    assert "gyroscope" in said.out
-    assert "clock agrees with the IMU's" in said.out
-    assert '"[bold]imu.csv"' in drafted.read_text()
-    out = tmp_path / "out"
-    run_command("run", tmp_path, "--map", drafted, "--filter", "ekf", "--out", out, "--quiet")
-    assert (out / "ekf.tum").exists()
-    with pytest.raises(SystemExit):
-        run_command("inspect", tmp_path, "--write-map", drafted)
-    assert "would be overwritten" in " ".join(capsys.readouterr().err.split())
-
-
-def test_inspect_leaves_gaps_to_fill_in_where_it_recognises_nothing(tmp_path, flight, capsys):
-    table = np.column_stack([flight.imu_t, flight.acc, flight.gyro])[:50]
-    log, drafted = tmp_path / "log.csv", tmp_path / "map.toml"
-    np.savetxt(log, table, delimiter=",", header="Zeit,b1,b2,b3,k1,k2,k3", comments="")
-    run_command("inspect", log, "--write-map", drafted)
-    text = drafted.read_text()
-    assert all(f"log.csv: {name}, " in text for name in ("Zeit", "b1", "k3"))
-    assert read_map(drafted).imu.gyro == read_map(drafted).pose.position == ("?",) * 3
-    assert "map.toml where it has question marks" in " ".join(capsys.readouterr().err.split())
-    log.write_text("Dear all,\nhere is the flight.\n")
-    with pytest.raises(SystemExit):
-        run_command("inspect", log)
-    assert "no columns of numbers" in capsys.readouterr().err
-
-
-def test_a_late_and_an_early_clock_are_told_apart(flight):
-    for late, said in ((0.02, "20 ms late"), (-0.02, "20 ms early"), (0.0, "agrees with")):
-        log = log_of(flight._replace(pose_t=flight.pose_t + late))
-        assert said in " ".join(clocks_and_noise(survey(log)))
-
-
-def test_a_pose_of_other_axes_than_the_imu_is_warned_of(flight):
-    def warned(log):
-        found = survey(log).warnings, timeline(log).notes
-        assert any("WARNING" in note for note in found[0]) == any("WARN" in n for n in found[1])
-        return " ".join(found[1])
-
-    assert "WARNING" not in warned(log_of(flight))
-    log = log_of(flight)
-    log.quaternion = log.quaternion._replace(value=flight.quaternion[:, [1, 2, 3, 0]])
-    assert "do not turn about the same axes" in warned(log)
-    log = log_of(flight)
-    log.acc, log.gyro = (s._replace(value=s.value * [1, -1, -1]) for s in (log.acc, log.gyro))
-    log.position = log.position._replace(value=ned(flight.position))
-    log.quaternion = log.quaternion._replace(value=ned_attitude(flight.quaternion))
-    assert 'frame = "ned"' in warned(log)
-
-
-def test_the_vehicles_own_row_says_that_nothing_was_hidden_from_it():
-    rows = [{"filter": "ekf", "window_pos_rmse_m": 0.5, "drift_m": 1.0, "nis_mean": 1e-4}]
-    rows += [{"filter": "onboard", "window_pos_rmse_m": 0.1, "drift_m": 0.1}]
-    assert "no pose was hidden" in caption(rows)
-    assert "no pose was hidden" in results_table.caption(rows)[0]
-    assert "hidden" not in caption([{"filter": "ekf", "nis_mean": 6.0}])
-
-
-def test_the_new_commands_show_an_example(capsys):
-    for command in ("run", "inspect"):
-        with pytest.raises(SystemExit) as done:
-            run_command(command, "--help")
-        assert done.value.code == 0
-        assert f"Example: sagewing {command}" in capsys.readouterr().out
 
 
 def test_an_interrupt_does_not_wait_for_the_end_of_the_log(flight):

@@ -1,13 +1,13 @@
 """What a log becomes: one flight on one clock, repaired and reported, or refused."""
 
-import re
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
+from flight_files import DT, NAN, N, arrays, changed, refuses, without_rows, write_flight
+from log_files import G, attitude_at, position_at, velocity_at
 
-import sagewing as sw
-from sagewing.logs import Flight, read_flight, read_flights
+from sagewing.logs import Flight, read_flight
 from sagewing.logs.rotate import (
     conjugate,
     flip_body_axes,
@@ -19,87 +19,11 @@ from sagewing.logs.rotate import (
 from sagewing.logs.signal import Signal
 from sagewing.sim.plant import Flown
 
-RECORDED = Path(__file__).parents[2] / "shared" / "flights"
-recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded flights are not here")
-
-G = np.array([0.0, 0.0, 9.81])
-N, DT = 600, 0.01
-NAN = float("nan")
-
-
-def position_at(t):
-    return np.stack([np.sin(1.3 * t), np.cos(1.7 * t), 1.0 + 0.3 * np.sin(0.9 * t)], axis=1)
-
-
-def velocity_at(t):
-    e = 1e-4
-    return (position_at(t + e) - position_at(t - e)) / (2 * e)
-
-
-def attitude_at(t):
-    """The thrust along the specific force, and some yaw."""
-    e = 1e-3
-    up = (velocity_at(t + e) - velocity_at(t - e)) / (2 * e) + G
-    up /= np.linalg.norm(up, axis=1, keepdims=True)
-    tilt = np.concatenate([1 + up[:, 2:], -up[:, 1:2], up[:, :1], np.zeros((len(t), 1))], axis=1)
-    tilt /= np.linalg.norm(tilt, axis=1, keepdims=True)
-    yaw = 0.4 * np.sin(t)
-    zero = np.zeros_like(t)
-    return multiply(tilt, np.stack([np.cos(yaw), zero, zero, np.sin(yaw)], axis=1))
-
-
-def arrays(tau=0.0):
-    """A log of 6 s; the pose clock is late by tau."""
-    t = DT * np.arange(N)
-    e = 1e-3
-    q, a = attitude_at(t), (velocity_at(t + e) - velocity_at(t - e)) / (2 * e)
-    before, after = attitude_at(t - e), attitude_at(t + e)
-    pwm = 30000.0 + 5000.0 * np.sin(t[:, None] + np.arange(4.0))
-    return {
-        "imu_t": t,
-        "acc": rotate(conjugate(q), a + G),
-        "gyro": rotation_vector(multiply(conjugate(before), after)) / (2 * e),
-        "pose_t": t + tau,
-        "pos": position_at(t),
-        "quat_wxyz": q,
-        "vel": velocity_at(t),
-        "mot_t": t,
-        "mot": pwm,
-        "vbat": np.full(N, 3.8),
-        "est_t": t,
-        "est_pos": position_at(t) + 0.1,
-        "est_quat_wxyz": q,
-    }
-
 
 @pytest.fixture
 def written(tmp_path):
     """Writes a log that differs from a good one, and gives its path."""
-
-    def write(name="some_flight", without=(), tau=0.0, **changed):
-        log = arrays(tau) | changed
-        path = tmp_path / f"{name}.npz"
-        np.savez(path, **{key: value for key, value in log.items() if key not in without})
-        return path
-
-    return write
-
-
-def refuses(*parts):
-    line = ".*".join(map(re.escape, parts))
-    return pytest.raises(sw.InputError, match=rf"\A.*{line}.*\.\Z")
-
-
-def changed(name, rows, value):
-    array = np.array(arrays()[name])
-    array[rows] = value
-    return {name: array}
-
-
-def without_rows(clock, rows):
-    """The log without these rows of everything that shares a clock."""
-    shared = {"imu_t": ["acc", "gyro"], "pose_t": ["pos", "quat_wxyz", "vel"]}[clock]
-    return {name: np.delete(arrays()[name], rows, axis=0) for name in [clock, *shared]}
+    return partial(write_flight, tmp_path)
 
 
 def test_a_good_log_is_read_as_it_is(written):
@@ -130,36 +54,6 @@ def test_motors_come_in_the_order_of_the_model(written):
     pwm = np.tile([0.0, 65535.0, 32767.5, 13107.0], (N, 1))
     flight = read_flight(written(mot=pwm))
     np.testing.assert_allclose(flight.motors, np.tile([1.0, 0.0, 0.5, 0.2], (N - 1, 1)))
-
-
-def test_the_pose_clock_is_moved_and_that_of_the_vehicles_own_estimate_is_not(written, tmp_path):
-    (tmp_path / "manifest.csv").write_text("flight,tau_ms\nsome_flight,40\n")
-    for flight in (read_flight(written(tau=0.04)), read_flight(written(tau=0.04), tau_ms=40.0)):
-        np.testing.assert_allclose(flight.position, position_at(flight.t), atol=1e-4)
-        np.testing.assert_allclose(flight.onboard.position, flight.position + 0.1, atol=1e-4)
-    unmoved = read_flight(written(tau=0.04), tau_ms=0.0)
-    assert np.abs(unmoved.position - position_at(unmoved.t)).max() > 0.02
-
-
-def test_the_manifest_may_lie_in_the_folder_above(tmp_path, written):
-    (tmp_path / "manifest.csv").write_text("flight,tau_ms\nsome_flight,40\n")
-    below = tmp_path / "below"
-    below.mkdir()
-    path = written(tau=0.04).rename(below / "some_flight.npz")
-    flight = read_flight(path)
-    np.testing.assert_allclose(flight.position, position_at(flight.t), atol=1e-4)
-
-
-def test_a_flight_that_the_manifest_does_not_list_says_so(written, tmp_path):
-    (tmp_path / "manifest.csv").write_text("flight,tau_ms\nother,40\n")
-    assert "not listed in manifest.csv" in read_flight(written()).repairs[0]
-
-
-@pytest.mark.parametrize("text", ["flight\nsome_flight\n", "flight,tau_ms\nsome_flight,late\n"])
-def test_a_broken_manifest_is_named(written, tmp_path, text):
-    (tmp_path / "manifest.csv").write_text(text)
-    with refuses("manifest.csv", "tau_ms"):
-        read_flight(written())
 
 
 def test_a_body_with_z_down_is_turned_over(written):
@@ -240,12 +134,6 @@ def test_the_estimate_on_board_is_nan_where_it_has_a_gap(written):
     assert len(flight.t) == N - 1
 
 
-@pytest.mark.parametrize("missing", ["imu_t", "acc", "gyro", "pose_t", "pos", "quat_wxyz", "mot_t"])
-def test_a_missing_array_is_named(written, missing):
-    with refuses("some_flight.npz", f"no array {missing!r}", "it has"):
-        read_flight(written(without=[missing]))
-
-
 def test_a_log_without_motors_is_a_flight_without_motors(written):
     flight = read_flight(written(without=["mot", "mot_t", "vbat"]))
     assert flight.motors is None
@@ -321,58 +209,6 @@ def test_a_hovering_vehicle_is_no_matter_of_units(written):
     assert read_flight(written(**still)).repairs == ()
 
 
-@pytest.mark.parametrize("tau_ms", [NAN, np.inf, 2e3])
-def test_an_offset_is_a_small_number(written, tau_ms):
-    with refuses("tau_ms", "1000"):
-        read_flight(written(), tau_ms=tau_ms)
-
-
-def test_files_that_are_no_logs_are_named(tmp_path, written):
-    whole = written().read_bytes()
-    damaged = bytearray(whole)
-    damaged[3000:3100] = b"x" * 100
-    np.save(tmp_path / "one.npy", np.zeros(3))
-    contents = {
-        "cut": whole[: len(whole) // 2],
-        "damaged": bytes(damaged),
-        "text": b"t,x,y\n",
-        "empty": b"",
-        "one": (tmp_path / "one.npy").read_bytes(),
-    }
-    for name, content in contents.items():
-        path = tmp_path / f"{name}.npz"
-        path.write_bytes(content)
-        with refuses(f"{name}.npz"):
-            read_flight(path)
-    with refuses("no flight", "nowhere.npz"):
-        read_flight(tmp_path / "nowhere.npz")
-    with refuses(str(tmp_path)):
-        read_flight(tmp_path)
-
-
-def test_flights_are_chosen_by_the_words_of_their_names(written, tmp_path):
-    for name in ("B3_oval_fast", "B2_circle_slow", "B2_circle_fast"):
-        written(name)
-
-    def names(shapes):
-        return [flight.name for flight in read_flights(tmp_path, shapes)]
-
-    assert names(None) == ["B2_circle_fast", "B2_circle_slow", "B3_oval_fast"]
-    assert names(("circle",)) == names(["b2"]) == ["B2_circle_fast", "B2_circle_slow"]
-    assert names(("oval", "slow")) == ["B2_circle_slow", "B3_oval_fast"]
-    with refuses("shapes", "'spiral'", "B2_circle", "B3_oval"):
-        names(("circle", "spiral"))
-
-
-def test_a_folder_without_flights_is_named(tmp_path):
-    with refuses(
-        "no .npz",
-    ):
-        read_flights(tmp_path)
-    with refuses("no folder", "nowhere"):
-        read_flights(tmp_path / "nowhere")
-
-
 def test_a_part_is_a_flight(written):
     flight = read_flight(written())
     part = flight.part(1.0, 3.0)
@@ -403,34 +239,3 @@ def test_slerp_turns_evenly():
     t = np.linspace(0.0, 1.0, 11)
     turned = rotation_vector(slerp(Signal("q", np.array([0.0, 1.0]), ends), t))
     np.testing.assert_allclose(turned[:, 0], t, atol=1e-12)
-
-
-def misfit(flight):
-    """The specific force less that of the truth, in the middle of the flight."""
-    wide = 5
-    v, s = flight.velocity, slice(400, -400)
-    a = np.zeros_like(v)
-    a[wide:-wide] = (v[2 * wide :] - v[: -2 * wide]) / (2 * wide * flight.dt)
-    seen = rotate(conjugate(flight.quaternion), a + G)
-    felt = np.stack([np.convolve(x, np.ones(10) / 10, "same") for x in flight.imu[:, :3].T], axis=1)
-    return (felt - seen)[s]
-
-
-@recorded
-@pytest.mark.parametrize("folder", ["nanobench", "blackbird"])
-def test_recorded_flights_obey_newton(folder):
-    shapes = ("oval",) if folder == "nanobench" else None
-    left = [misfit(flight) for flight in read_flights(RECORDED / folder, shapes)]
-    assert np.median([x.std(axis=0) for x in left]) < 0.2
-    assert np.abs([x.mean(axis=0) for x in left]).max() < 0.7
-
-
-@recorded
-def test_every_recorded_flight_is_read():
-    flights = read_flights(RECORDED)
-    assert len(flights) == 47
-    assert sum(flight.seconds for flight in flights) > 1500.0
-    assert all(flight.dt == pytest.approx(DT) for flight in flights)
-    assert [flight.name for flight in flights if flight.motors is None] == [
-        "clover_yawForward_maxSpeed5p0_train"
-    ]
