@@ -142,12 +142,14 @@ def _propagate_forward(F, P, constants):
     moving = F.shape[0] - constants
     F_m = F[:moving]
     FP = matmul(F_m, P)
-    moved = symmetric(matmul(F_m, transpose(FP)))  # F's zeros on the left: no row of C for them
+    propagated = symmetric(
+        matmul(F_m, transpose(FP))
+    )  # F's zeros on the left: no row of C for them
     if constants == 0:
-        return moved, (F_m, FP, P)
-    beside = FP[:, moving:]
-    top = jnp.concatenate([moved, beside], axis=1)
-    bottom = jnp.concatenate([transpose(beside), P[moving:, moving:]], axis=1)
+        return propagated, (F_m, FP, P)
+    cross = FP[:, moving:]
+    top = jnp.concatenate([propagated, cross], axis=1)
+    bottom = jnp.concatenate([transpose(cross), P[moving:, moving:]], axis=1)
     return jnp.concatenate([top, bottom]), (F_m, FP, P)
 
 

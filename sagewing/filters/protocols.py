@@ -114,17 +114,17 @@ class TrainedPolicy(AttenuationPolicy, Protocol):
 
     @property
     def gate(self) -> float | None:
-        """Standard deviations."""
+        """The gate in standard deviations; None: no gate."""
         ...
 
     @property
     def adapts_in(self) -> tuple[int, ...] | None:
-        """Modes."""
+        """The modes in which the noise is adapted; None: all."""
         ...
 
     @property
     def nominal(self) -> Any:
-        """Variances."""
+        """The policy's own nominal noise; None: it has none."""
         ...
 
     def check_sizes(self, n_x: int, n_z: int) -> None:

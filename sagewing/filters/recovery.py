@@ -147,8 +147,8 @@ class Recovering(eqx.Module):
         self, state: Any, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[Any, Any]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        state, said, verdict = self.plain_step(state, z, u, dt, arrived)
-        return self.recovered(state, verdict), said
+        state, step, verdict = self.plain_step(state, z, u, dt, arrived)
+        return self.recovered(state, verdict), step
 
     def recovered(self, state: Any, verdict: Verdict) -> Any:
         """The state after `recover`, for the records where that is due."""
@@ -162,7 +162,7 @@ class Recovering(eqx.Module):
         # A loop of at most one iteration: unlike a branch, it does not copy an unchanged state
         given = given, jnp.any(due)
         new, _ = jax.lax.while_loop(lambda given: given[1], recover, given)
-        return _followed(state, new, new.recovery.restarts == state.recovery.restarts)
+        return _bypass_derivative(state, new, new.recovery.restarts == state.recovery.restarts)
 
     def recover(self, state: Any, verdict: Verdict) -> Any:
         """Count, save a good state, widen and bound P, reset the noise, or restart."""
@@ -178,17 +178,17 @@ class Recovering(eqx.Module):
         P = shrink[:, None] * P * shrink[None]
         # Four times the variances and twice the covariances: positive definite after some of these
         P = jnp.where(widen, 2.0 * (P + diagonal_matrix(_variances(P))), P)
-        counts = _noted(counts, verdict, x, variances)
+        counts = _saved(counts, verdict, x, variances)
         x = jnp.clip(x, -most, most)
         nominal = self.restarted(state, x, P)._replace(recovery=counts)
         state = _where(counts.settling > 0.0, nominal, state._replace(x=x, P=P, recovery=counts))
 
         safe_P = diagonal_matrix(jnp.minimum(RESTART_SIGMAS**2 * counts.safe_variances, most))
-        begun = begin(counts.safe_x, safe_P, counts.refused)
-        begun = begun._replace(steps=counts.steps, restarts=counts.restarts + 1.0)
-        anew = self.restarted(state, counts.safe_x, safe_P)._replace(recovery=begun)
+        fresh = begin(counts.safe_x, safe_P, counts.refused)
+        fresh = fresh._replace(steps=counts.steps, restarts=counts.restarts + 1.0)
+        restarted_state = self.restarted(state, counts.safe_x, safe_P)._replace(recovery=fresh)
         restart = counts.failed > PATIENCE
-        return _where(restart, anew, state)
+        return _where(restart, restarted_state, state)
 
     def restarted(self, state: Any, x: States, P: Covariances) -> Any:
         """The state of a filter that restarts at x and P."""
@@ -219,7 +219,7 @@ def _counted(recovery: Recovery, verdict: Verdict, variances: Errors) -> Recover
     return recovery._replace(refused=refused, failed=failed, settling=settling, alert=alert)
 
 
-def _noted(recovery: Recovery, verdict: Verdict, x: States, variances: Errors) -> Recovery:
+def _saved(recovery: Recovery, verdict: Verdict, x: States, variances: Errors) -> Recovery:
     """Save the state at the end of a period; the one saved before is safe if all steps were good.
 
     A state without measurements since is not saved.
@@ -243,16 +243,18 @@ def _without_derivatives(tree: Any) -> Any:
 
 
 @jax.custom_vjp
-def _followed(state: Any, recovered: Any, went_on: Flags) -> Any:
+def _bypass_derivative(state: Any, recovered: Any, not_restarted: Flags) -> Any:
     """The recovered state; derivatives bypass `recover`, and are zero across a restart."""
     return recovered
 
 
-def _followed_backward(went_on: Flags, bar: Any) -> tuple[Any, None, None]:
+def _bypass_derivative_backward(not_restarted: Flags, bar: Any) -> tuple[Any, None, None]:
     def ended(b: Any) -> Any:
-        return b if b.dtype == jax.dtypes.float0 else jnp.where(went_on, b, 0.0)
+        return b if b.dtype == jax.dtypes.float0 else jnp.where(not_restarted, b, 0.0)
 
     return jax.tree.map(ended, bar), None, None
 
 
-_followed.defvjp(lambda state, recovered, went_on: (recovered, went_on), _followed_backward)
+_bypass_derivative.defvjp(
+    lambda state, recovered, not_restarted: (recovered, not_restarted), _bypass_derivative_backward
+)

@@ -105,8 +105,8 @@ class AdaptiveFilter(Recovering):
 
         # Predict
         q, q0, Q_off, mode = process_noise(self, state, x, q_old, u, dt)
-        at = (self.model, state.recovery, x, P, u, dt)
-        x_pred, F, FPF, predicted = self.linearization.predict(*at)
+        arguments = (self.model, state.recovery, x, P, u, dt)
+        x_pred, F, FPF, predicted = self.linearization.predict(*arguments)
         P_pred = FPF + covariance(q, Q_off, q0)
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
@@ -127,8 +127,8 @@ class AdaptiveFilter(Recovering):
         if noise.differs:
             P_pred = noise.added_to(P_pred)
             R = self._R(r if noise.r is None else noise.r, r0, used)
-            _, S, _, K, P_post, again = gain(P_pred, H, measured.with_error(R))
-            kept = kept & again
+            _, S, _, K, P_post, kept_again = gain(P_pred, H, measured.with_error(R))
+            kept = kept & kept_again
 
         # Correct, and the noise to remember
         dx = matvec(K, nu)
@@ -140,10 +140,10 @@ class AdaptiveFilter(Recovering):
         verdict = Verdict(arrived, kept, predicted & corrected)
         recovery, base = state.recovery.after_step(dt), state.base.after_step(q0, r0)
         state = FilterState(x, P, q, r, memory, recovery, mode.now, base)
-        said = (*base.changing(adapted, q, r, mode), adapted.d)
-        said = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *said)
-        inside = (x_pred, P_pred, F, H, innovation, nu, S, K, adapted.trace)
-        return state, Step(x, P, *said, *inside), verdict
+        values = (*base.changing(adapted, q, r, mode), adapted.d)
+        values = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *values)
+        internals = (x_pred, P_pred, F, H, innovation, nu, S, K, adapted.trace)
+        return state, Step(x, P, *values, *internals), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
         """A step between two measurements: predict x and P without calling the rule.
@@ -151,8 +151,8 @@ class AdaptiveFilter(Recovering):
         x and P are those of a `step` in which nothing arrives. The rule's memory does not change,
         so that it counts measurements and not predictions.
         """
-        at = (self.model, state.recovery, state.x, state.P, u, dt)
-        x_pred, F, P, predicted = self.linearization.predict(*at)
+        arguments = (self.model, state.recovery, state.x, state.P, u, dt)
+        x_pred, F, P, predicted = self.linearization.predict(*arguments)
         q, q0, Q_off, _ = process_noise(self, state, state.x, state.q, u, dt)
         P_pred = P + covariance(q, Q_off, q0)
         x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(state.q), P_pred)

@@ -63,10 +63,10 @@ class AttenuationRule(eqx.Module):
             d = d.where(linear.adapts)._replace(inflate_r=d.inflate_r, curvature=d.curvature)
         r_hat = empirical_r(info.nu, linear, d.curvature)
         r = self._blend(info.r, r_hat, d.r, d.scale_r, linear.r0, info.arrived)
-        now = r if self.gain_noise == "posterior" else None
+        r_gain = r if self.gain_noise == "posterior" else None
         if d.inflate_r is not None:
-            now = (info.r if now is None else now) * d.inflate_r
-        return StepNoise(now, d.curvature), Pending(d, r, memory, trace)
+            r_gain = (info.r if r_gain is None else r_gain) * d.inflate_r
+        return StepNoise(r_gain, d.curvature), Pending(d, r, memory, trace)
 
     def after_correction(
         self, pending: Pending, info: StepInfo, correction: Errors, P: Covariances
@@ -89,7 +89,7 @@ class AttenuationRule(eqx.Module):
         share: jax.Array | None,
         scale: jax.Array | None,
         base: jax.Array,
-        moved: Flags,
+        arrived: Flags,
     ) -> jax.Array:
         """(1 - d) old + d empirical, scaled and bounded; unchanged without a measurement."""
         new = old if share is None else (1.0 - share) * old + share * empirical
@@ -98,7 +98,7 @@ class AttenuationRule(eqx.Module):
             return old
         within = bounded(new, base, self.bounds, self.floor)
         # A variance that the policy does not change stays, even if it is below the floor
-        return jnp.where(moved & (new != old) & ~jnp.isnan(new), within, old)
+        return jnp.where(arrived & (new != old) & ~jnp.isnan(new), within, old)
 
 
 def empirical_r(
