@@ -32,6 +32,17 @@ class Pendulum(sw.Model):
         return jnp.sin(x[:1])
 
 
+class Compass(sw.ManifoldModel):
+    space = sw.models.manifolds.Rotation()
+
+    def transition(self, x, u, dt):
+        return self.space.plus(x, jnp.array([0.1, 0.2, 0.3]) * dt)
+
+    def observe(self, x, u):
+        return sw.models.rotations.rotation_matrix(x)[0]
+
+
+drifting = sw.models.with_drift(Compass(), channels=[0], std=0.5, time_constant=10.0)
 number = 3
 """
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -59,6 +70,16 @@ def test_make_check_passes_in_both_precisions(exported, compiler):
     said = make(exported, "check", f"CC={compiler}", "CFLAGS=-O1")
     assert "in single precision" in said
     assert "in double precision" in said
+
+
+def test_the_UKF_of_a_drifting_sensor_on_a_manifold_passes_its_check(tmp_path):
+    """Its vector has the origin of the space and the start of the drift."""
+    (tmp_path / "mine.py").write_text(OWN)
+    out = tmp_path / "c"
+    noise = {"q": (1e-3,) * 3, "r": (0.01,) * 3, "linearization": "unscented"}
+    Export(policy="none", model=f"{tmp_path / 'mine.py'}:drifting", out=out, **noise)()
+    assert "60 steps of 5 states" in make(out, "check", "CFLAGS=-O0")
+    assert "#define SW_NDX 4" in (out / "sagewing_filter.h").read_text()
 
 
 def test_a_wrong_number_fails_the_check(exported, tmp_path):

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.codegen.package import recorded, write_package
+from sagewing.filters.named import with_linearization
 from sagewing.policy.filter_settings import StoredPolicy
 from sagewing.problems.named import problem_named, trained_on
 from sagewing.problems.own_model import own_problem
@@ -36,6 +37,8 @@ class Export:
     model: str | None = None
     """lorenz, rossler, thomas, quadrotor, or FILE.py:NAME of your own; as trained by default"""
     filter: Annotated[str | None, tyro.conf.arg(help=f"{KNOWN}; as trained by default")] = None
+    linearization: Literal["taylor", "iterated", "unscented"] = "taylor"
+    """how the filter linearises f and h: as EKF, iterated EKF or UKF"""
     q: tuple[float, ...] = ()
     """variances of the process noise, for a model of your own"""
     r: tuple[float, ...] = ()
@@ -66,6 +69,7 @@ class Export:
         default = "ndr" if isinstance(learned, StoredPolicy) else "ekf"
         name = self.filter or str(training.get("filter", default))
         filt = catalogue.build(name, problem.model, problem.q, problem.r, learned)
+        filt = with_linearization(filt, self.linearization)
         with console.err.status("recording and generating"):
             z, u = draw_record(problem, STEPS, self.seed)
             vector = recorded(filt, problem.x0, problem.P0, z, u, problem.dt)

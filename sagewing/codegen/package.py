@@ -13,7 +13,7 @@ from sagewing.codegen.notice import origin
 from sagewing.codegen.program import in_precision
 from sagewing.errors import InputError
 from sagewing.files import write_folder
-from sagewing.filters import run
+from sagewing.filters import checks, run
 from sagewing.filters.protocols import Filter
 from sagewing.shapes import Numbers
 
@@ -42,7 +42,7 @@ def recorded(filt: Filter, x0: Numbers, P0: Numbers, z: Any, u: Any, dt: float) 
     with jax.enable_x64(True):
         double = in_precision(filt, np.dtype(np.float64))
         made = run(double, x0, P0, z, u if u.shape[1] else None, dt=dt)
-    x, P = np.asarray(x0, float), np.asarray(P0, float)
+        x, P = (np.asarray(a, float) for a in checks.start(double, x0, P0, ()))
     return CheckVector(x, P, z, u, dt, np.asarray(made.x, float))
 
 

@@ -107,6 +107,15 @@ def per_prediction_step(filt: Filter, steps_per_measurement: Numbers) -> Filter:
     return replace(filt, rule=replace(filt.rule, policy=policy))
 
 
+def with_linearization(filt: Filter, choice: Linearization) -> Filter:
+    """A filter that linearises f and h in another way; refuses one that has a way of its own."""
+    if isinstance(filt, AdaptiveFilter):
+        return replace(filt, linearization=linearizer(choice))
+    if choice != "taylor":
+        raise InputError(f"{type(filt).__name__} is linearised by Taylor series only.")
+    return filt
+
+
 def _gated(policy: AttenuationPolicy, gate: float | None) -> AttenuationPolicy:
     return policy if gate is None else Gated(policy, checks.gate(gate))
 

@@ -1,8 +1,8 @@
 """Filters that are given the noise that a sensor reports of its own samples."""
 
+from dataclasses import replace
 from typing import Any
 
-import equinox as eqx
 import jax.core
 import jax.numpy as jnp
 
@@ -29,7 +29,7 @@ def with_reported_noise(filt: Filter) -> AdaptiveFilter:
             f"R, the noise of each sample, is for EKF, SageHusa and NDRSageHusa; "
             f"{type(filt).__name__} has an R of its own."
         )
-    return eqx.tree_at(lambda f: f.model, filt, Reported(filt.model, filt.n_z))
+    return replace(filt, model=Reported(filt.model, filt.n_z))
 
 
 def reported_inputs(z: Numbers, u: Numbers | None, R: Numbers) -> Any:

@@ -1,5 +1,6 @@
 """Models of systems: the base class that a user extends, and examples."""
 
+from sagewing.models import manifolds, rotations
 from sagewing.models.angles import wrap_angle
 from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
@@ -36,6 +37,8 @@ __all__ = [
     "Switched",
     "Thomas",
     "Vehicle",
+    "manifolds",
+    "rotations",
     "with_drift",
     "wrap_angle",
 ]

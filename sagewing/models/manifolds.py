@@ -49,6 +49,11 @@ class Manifold(Protocol):
         """The errors for which plus is no addition."""
         ...
 
+    @property
+    def origin(self) -> X:
+        """A point to start from."""
+        ...
+
     def plus(self, x: X, dx: DX) -> X:
         """The point that differs from x by the error dx."""
         ...
@@ -78,6 +83,11 @@ class Vector(eqx.Module):
         """None of the errors."""
         return slice(0, 0)
 
+    @property
+    def origin(self) -> X:
+        """Zeros."""
+        return jnp.zeros(self.n)
+
     def plus(self, x: X, dx: DX) -> X:
         """The sum."""
         return x + dx
@@ -97,6 +107,11 @@ class Angle(eqx.Module):
     def curved(self) -> slice:
         """None of the errors: the derivative of wrapping is 1."""
         return slice(0, 0)
+
+    @property
+    def origin(self) -> X:
+        """Zero."""
+        return jnp.zeros(1)
 
     def plus(self, x: X, dx: DX) -> X:
         """The sum, wrapped."""
@@ -121,6 +136,11 @@ class Rotation(eqx.Module):
         """All errors."""
         return slice(0, 3)
 
+    @property
+    def origin(self) -> X:
+        """No rotation."""
+        return jnp.array([1.0, 0.0, 0.0, 0.0])
+
     def plus(self, x: Quaternion, dx: Point) -> Quaternion:
         """The rotation by dx first, then by x."""
         return unit(product(x, from_rotation_vector(dx)))
@@ -140,6 +160,11 @@ class Direction(eqx.Module):
     def curved(self) -> slice:
         """All errors."""
         return slice(0, 2)
+
+    @property
+    def origin(self) -> X:
+        """Along the third axis."""
+        return jnp.array([0.0, 0.0, 1.0])
 
     def plus(self, x: Point, dx: Float[Array, "2"]) -> Point:
         """Along the great circle in the direction of dx, by its length in rad."""
@@ -201,6 +226,11 @@ class Product(eqx.Module):
         ranges = [range(at.start, at.stop)[part.curved] for part, _, at in self._places()]
         ranges = [each for each in ranges if len(each)]
         return slice(ranges[0].start, ranges[-1].stop) if ranges else slice(0, 0)
+
+    @property
+    def origin(self) -> X:
+        """The origins of the parts."""
+        return jnp.concatenate([part.origin for part in self.parts])
 
     def plus(self, x: X, dx: DX) -> X:
         """Part by part."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sagewing.errors import InputError
-from sagewing.models import Model
+from sagewing.models import ManifoldModel, Model
 from sagewing.problems.problem import Problem
 
 
@@ -17,11 +17,6 @@ def own_problem(
     """The problem with the model at FILE.py:NAME: an instance, or a class without arguments."""
     if not q or not r:
         raise InputError("A model of your own needs --q and --r, the variances of its noise.")
-    start = np.array(x0) if x0 else np.zeros(len(q))
-    if len(start) != len(q):
-        raise InputError(
-            f"--x0 has {len(start)} numbers and --q {len(q)}: both need one for each state."
-        )
     file, _, name = location.rpartition(":")
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     if not Path(file).is_file() or spec is None or spec.loader is None:
@@ -32,4 +27,20 @@ def own_problem(
     model = attribute() if isinstance(attribute, type) else attribute
     if not isinstance(model, Model):
         raise InputError(f"--model {location}: {file} has no sw.Model named {name!r}.")
+    start = np.array(x0) if x0 else _origin(location, model, len(q))
+    n_x = (model.n_x or len(q) + len(model.own_variances)) - len(model.own_variances)
+    if len(start) != n_x:
+        raise InputError(
+            f"--x0 has {len(start)} numbers and the state has {n_x}; --q has {len(q)}, one for "
+            "each error of the state."
+        )
     return Problem(model, tuple(q), tuple(r), start, np.eye(len(q)), n_u, dt)
+
+
+def _origin(location: str, model: Model, n: int) -> np.ndarray:
+    """Where a record starts by default: zeros, or the origin of the model's space."""
+    if isinstance(model, ManifoldModel):
+        return np.asarray(model.space.origin)
+    if model.n_x:
+        raise InputError(f"--model {location} has states on a manifold: give a start by --x0.")
+    return np.zeros(n)

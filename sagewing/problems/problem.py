@@ -31,7 +31,7 @@ class Problem(NamedTuple):
     q: Any
     r: Any
     x0: Float[np.ndarray, "n_x"]
-    P0: Float[np.ndarray, "n_x n_x"]
+    P0: Float[np.ndarray, "n_dx n_dx"]
     n_u: int
     dt: float
     inputs: Callable[[Inputs], Inputs] = _unchanged
@@ -49,7 +49,7 @@ def draw_record(
         u[:, 0] = mode
     u = problem.inputs(u)
     z = np.empty((steps, r.shape[1]))
-    x = jnp.asarray(problem.x0)
+    x = jnp.append(jnp.asarray(problem.x0), jnp.zeros(len(problem.model.own_variances)))
 
     @jax.jit
     def step(x: jax.Array, u: jax.Array | None) -> tuple[jax.Array, jax.Array]:
