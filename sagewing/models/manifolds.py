@@ -263,6 +263,11 @@ class ManifoldModel(Model):
         return self.space.n_x
 
     @property
+    def origin(self) -> X:
+        """That of the space."""
+        return self.space.origin
+
+    @property
     def curved(self) -> slice:
         """That of the space."""
         return self.space.curved

@@ -43,6 +43,11 @@ class Model(eqx.Module):
         """The number of entries of a state, where its error has fewer; None: as many."""
         return None
 
+    @property
+    def origin(self) -> X | None:
+        """A state to start from where nothing is known; None: zeros."""
+        return None
+
     def plus(self, x: X, dx: DX) -> X:
         """The state that differs from `x` by the error `dx`; override `minus` with it."""
         return self.normalize(x + dx)

@@ -82,6 +82,11 @@ class Switched(Model):
         """That of the first model."""
         return self.models[0].n_x
 
+    @property
+    def origin(self) -> X | None:
+        """That of the first model."""
+        return self.models[0].origin
+
     def plus(self, x: X, dx: DX) -> X:
         """That of the first model."""
         return self.models[0].plus(x, dx)

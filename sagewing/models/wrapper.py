@@ -57,6 +57,11 @@ class Wrapper(Model):
         """Those of the model."""
         return self.model.own_variances
 
+    @property
+    def origin(self) -> X | None:
+        """That of the model."""
+        return self.model.origin
+
     def plus(self, x: X, dx: DX) -> X:
         """That of the model."""
         return self.model.plus(x, dx)

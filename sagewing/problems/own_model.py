@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sagewing.errors import InputError
-from sagewing.models import ManifoldModel, Model
+from sagewing.models import Model
 from sagewing.problems.problem import Problem
 
 
@@ -38,9 +38,7 @@ def own_problem(
 
 
 def _origin(location: str, model: Model, n: int) -> np.ndarray:
-    """Where a record starts by default: zeros, or the origin of the model's space."""
-    if isinstance(model, ManifoldModel):
-        return np.asarray(model.space.origin)
-    if model.n_x:
+    """Where a record starts by default: zeros, or the model's origin."""
+    if model.origin is None and model.n_x:
         raise InputError(f"--model {location} has states on a manifold: give a start by --x0.")
-    return np.zeros(n)
+    return np.zeros(n) if model.origin is None else np.asarray(model.origin)
