@@ -21,6 +21,7 @@ from sagewing.models import Model, Switched
 NAME = "sagewing_filter"
 # The C that is compiled with a filter for Python to call it
 CALLING = Path(__file__).parents[1] / "runtime" / "calling"
+LATE = tuple(Path(__file__).parent / "integration" / f"sagewing_late.{end}" for end in "hc")
 MEANING = {
     "x": "the state",
     "P": "its covariance, row by row",
@@ -93,11 +94,13 @@ def header(made: Program, filt: Filter, costs: dict[str, Cost], table: int, dtyp
 
 
 def declarations(made: Program, dtype: np.dtype) -> str:
-    """The types and the functions, as cffi reads them; also those of `calling/records.h`."""
+    """The types and the functions, as cffi reads them; also what `calling/records.h` needs."""
     real = "double" if dtype == np.float64 else "float"
     sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
     types = f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n"
-    return sizes + types + PROTOTYPES + (CALLING / "records.h").read_text()
+    _, late = LATE[0].read_text().split('extern "C" {\n#endif\n')
+    late, _ = late.split("#ifdef __cplusplus")
+    return sizes + types + PROTOTYPES + late + (CALLING / "records.h").read_text()
 
 
 def _about(made: Program, filt: Filter, costs: dict[str, Cost], table: int) -> str:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from sagewing.codegen.c99 import CSource
-from sagewing.codegen.header import CALLING, NAME
+from sagewing.codegen.header import CALLING, LATE, NAME
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.files import read_regular, sha256, write_atomically
@@ -74,6 +74,7 @@ def _compiler_and_target(compiler: str) -> str:
 
 def _files(source: CSource) -> dict[str, str]:
     calling = [CALLING / f"{source.calling}{end}" for end in (".c", ".h")]
+    calling += LATE if source.calling == "records" else ()
     return {
         f"{NAME}.h": source.header,
         f"{NAME}.c": source.code,
@@ -87,7 +88,7 @@ def _compile(compiler: str, flags: tuple[str, ...], source: CSource, folder: Pat
         work = Path(name)
         for file, text in _files(source).items():
             (work / file).write_text(text, encoding="utf-8")
-        sources = (f"{NAME}.c", f"{source.calling}.c")
+        sources = [name for name in _files(source) if name.endswith(".c")]
         command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
         run = run_compiler(command, work)
         if run.returncode != 0:

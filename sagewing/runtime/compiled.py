@@ -99,28 +99,32 @@ def _cached(
 class CompiledRecord:
     """One record that a compiled filter is filtering: a C struct, and numpy views of it."""
 
+    kind = "sw_record"
+    state_in: tuple[str, ...] = ("state",)
+
     def __init__(self, filt: CompiledFilter, state: Any):
         ffi, made = filt.ffi, filt.program
         self._filt = filt
-        self._c = ffi.new("sw_record *")
-        self._state_views, self._estimate_views = (
-            {
-                name: view[0, ...]
-                for name, view in filt.views(
-                    ffi.addressof(self._c, member), f"sw_{member}", fields
-                ).items()
-            }
-            for member, fields in (("state", made.state), ("estimate", made.estimate))
-        )
+        self._c = ffi.new(f"{self.kind} *")
+        self._state_views = self._views(ffi.addressof(self._c, *self.state_in), "sw_state")
+        self._estimate_views = self._views(ffi.addressof(self._c, "estimate"), "sw_estimate")
         self._z, self._u = (
             np.frombuffer(ffi.buffer(ffi.addressof(self._c, name)), filt.dtype)[:size]
             for name, size in (("z", made.n_z), ("u", made.n_u))
         )
         self._x, self._P = self._estimate_views["x"], self._estimate_views["P"]
-        self._step = filt.library.sw_record_step
+        self._step = getattr(filt.library, f"{self.kind}_step")
         self.state = state
 
-    def step(self, z: np.ndarray, u: np.ndarray | None, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    def _views(self, struct: Any, kind: str) -> dict[str, np.ndarray]:
+        """The members of one struct."""
+        made = self._filt.program
+        fields = made.state if kind == "sw_state" else made.estimate
+        return {n: view[0, ...] for n, view in self._filt.views(struct, kind, fields).items()}
+
+    def step(
+        self, z: np.ndarray, u: np.ndarray | None, dt: float, /
+    ) -> tuple[np.ndarray, np.ndarray]:
         """One step; NaN in `z` is a channel that did not arrive."""
         self._z[...] = z
         if u is not None:
@@ -131,7 +135,10 @@ class CompiledRecord:
     @property
     def state(self) -> Any:
         """The filter's state, as its `init` makes it."""
-        fields = zip(self._filt.program.state, self._state_views.values(), strict=True)
+        return self._state(self._state_views)
+
+    def _state(self, views: dict[str, np.ndarray]) -> Any:
+        fields = zip(self._filt.program.state, views.values(), strict=True)
         leaves = [view != 0 if field.kind == "bool" else view.copy() for field, view in fields]
         return jax.tree.unflatten(self._filt.structure, leaves)
 
@@ -141,7 +148,7 @@ class CompiledRecord:
             view[...] = np.asarray(leaf)
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> Estimate | None:
         """The estimate of the last step."""
         views = self._estimate_views
         copies: dict[str, Any] = {name: views[name].copy() for name in Estimate._fields}

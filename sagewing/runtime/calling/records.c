@@ -1,10 +1,19 @@
 #include "sagewing_filter.h"
+#include "sagewing_late.h"
+
+#include <stddef.h>
 
 #include "records.h"
 
 void sw_record_step(sw_record *record, double dt)
 {
     (void)sw_step(&record->state, record->z, record->u, (sw_real)dt, &record->estimate);
+}
+
+int sw_late_record_step(sw_late_record *record, double t, int has_u)
+{
+    const sw_real *u = has_u ? record->u : NULL;
+    return sw_late_step(&record->late, t, record->z, u, &record->estimate);
 }
 
 void sw_records_run(const sw_records *records, long first, long last)

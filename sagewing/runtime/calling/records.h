@@ -8,6 +8,14 @@ typedef struct {
     sw_estimate estimate;
 } sw_record;
 
+/* The same for measurements with time stamps. */
+typedef struct {
+    sw_real z[SW_NZ];
+    sw_real u[SW_NU + 1];
+    sw_late late;
+    sw_estimate estimate;
+} sw_late_record;
+
 /* Whole records: step k of record i is entry i * steps + k. The inputs u and the durations dt may be
  * shared: then their stride from one record, or from one step, to the next is 0. */
 typedef struct {
@@ -23,6 +31,7 @@ typedef struct {
 } sw_records;
 
 void sw_record_step(sw_record *record, double dt);
+int sw_late_record_step(sw_late_record *record, double t, int has_u);
 void sw_records_run(const sw_records *records, long first, long last);
 /* How many records are run at once. */
 int sw_records_together(void);
