@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from sagewing.filters import Rule as Rule
     from sagewing.filters import SageHusa as SageHusa
     from sagewing.filters import Saved as Saved
+    from sagewing.filters import Smoothed as Smoothed
     from sagewing.filters import Step as Step
     from sagewing.filters import StepInfo as StepInfo
     from sagewing.filters import StepNoise as StepNoise
     from sagewing.filters import Unscented as Unscented
+    from sagewing.filters import smooth as smooth
     from sagewing.filters.reported import with_reported_noise as with_reported_noise
     from sagewing.models import ContinuousModel as ContinuousModel
     from sagewing.models import ManifoldModel as ManifoldModel
@@ -56,7 +58,7 @@ _NAMES_BY_MODULE = {
     "sagewing.errors": ("InputError",),
     "sagewing.filters": (
         *("EKF", "ENNAKF", "LEKF", "VBAKF", "KalmanNet", "NDRSageHusa", "OracleEKF"),
-        *("Result", "SageHusa", "Saved"),
+        *("Result", "SageHusa", "Saved", "Smoothed", "smooth"),
         *("AdaptiveFilter", "Attenuation", "AttenuationPolicy", "AttenuationRule", "Estimate"),
         *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
         *("Iterated", "Unscented"),

@@ -207,3 +207,28 @@ def bounded(values, base, bounds):
     """The diagonal kept within a factor of its nominal values."""
     low, high = bounds
     return np.clip(values, low * np.diag(base), high * np.diag(base))
+
+
+def smooth(x, P, x_pred, P_pred, F, plus=np.add, minus=np.subtract, change=None):
+    """Rauch, Tung and Striebel on a filtered record: x and P by all measurements, time first.
+
+    `change(x_pred, dx, x)` is the derivative of the error around x = plus(x_pred, dx) by that
+    around x_pred; None for a vector, where it is the identity.
+    """
+    x_s, P_s = np.array(x, float), np.array(P, float)
+    delta = np.zeros(len(P_s[0]))  # of the smoothed state from x[k + 1], in errors around it
+    around, smoothed = P_s[-1], P_s[-1]
+    for k in reversed(range(len(x) - 1)):
+        G = P[k] @ F[k + 1].T @ np.linalg.inv(P_pred[k + 1])
+        dx = minus(x[k + 1], x_pred[k + 1])
+        back = np.eye(len(dx))
+        if change is not None:
+            back = np.linalg.inv(change(x_pred[k + 1], dx, x[k + 1]))
+        delta = G @ (dx + back @ delta)
+        around = P[k] + G @ (back @ around @ back.T - P_pred[k + 1]) @ G.T
+        x_s[k], smoothed = plus(x[k], delta), around
+        if change is not None:
+            N = change(x[k], delta, x_s[k])
+            smoothed = N @ around @ N.T
+        P_s[k] = smoothed
+    return x_s, P_s

@@ -9,7 +9,8 @@ from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
 from sagewing.filters.recursion import AdaptiveFilter, FilterState
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.run import Result, Saved, run, run_from, run_saving
+from sagewing.filters.run import Result, Saved, run, run_from, run_saving, smooth
+from sagewing.filters.smoother import History, Smoothed
 from sagewing.filters.step import (
     Attenuation,
     Estimate,
@@ -35,6 +36,7 @@ __all__ = [
     "FilterState",
     "Frozen",
     "Gated",
+    "History",
     "Iterated",
     "KalmanNet",
     "NDRSageHusa",
@@ -45,6 +47,7 @@ __all__ = [
     "Rule",
     "SageHusa",
     "Saved",
+    "Smoothed",
     "Step",
     "StepInfo",
     "StepNoise",
@@ -53,4 +56,5 @@ __all__ = [
     "run",
     "run_from",
     "run_saving",
+    "smooth",
 ]

@@ -103,6 +103,7 @@ class GainFilter(NominalNoise):
         step = Step(x_post, P_post, nis, loglik, verdict.ok, recovery.restarts)
         step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
         step = step._replace(innovation=innovation, nu=nu, S=S, K=K)
+        step = step._replace(predicted=predicted, corrected=corrected)
         return GainState(x_post, P_post, x, x_pred, memory, recovery), step, verdict
 
 

@@ -111,6 +111,25 @@ def cholesky(S: Matrix) -> Matrix:
     return jnp.stack(columns, axis=1)
 
 
+def semidefinite_cholesky(S: Matrix, smallest: Matrix) -> Matrix:
+    """The lower L with L L^T = S for an S that may be singular; no pivot is below `smallest`.
+
+    A column whose pivot would be has zeros below it, as in a matrix that is singular. L L^T is
+    positive wherever `smallest` is.
+    """
+    smallest = jax.lax.stop_gradient(smallest) + float(jnp.finfo(S.dtype).tiny)
+    columns: list[Matrix] = []
+    for j in range(S.shape[0]):
+        below = S[j:, j]
+        for column in columns:
+            below = below - column[j:] * column[j]
+        regular = below[0] > smallest[j]
+        root = jnp.sqrt(jnp.where(regular, below[0], smallest[j]))
+        rest = below[1:] * jnp.where(regular, 1.0 / root, 0.0)
+        columns.append(jnp.concatenate([jnp.zeros_like(S[:j, j]), root[None], rest]))
+    return jnp.stack(columns, axis=1)
+
+
 def inverse_lower(L: Matrix) -> Matrix:
     """L^-1 of a lower triangular L, by forward substitution."""
     rows: list[Matrix] = []

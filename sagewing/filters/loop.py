@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from sagewing.filters import checks
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
+from sagewing.filters.smoother import History, history_of
 from sagewing.filters.step import Estimate, Step
 from sagewing.shapes import Numbers, real_dtype
 
@@ -48,12 +49,16 @@ def scan(
     *,
     predict_between: bool = False,
     unroll: bool = False,
+    history: bool = False,
 ) -> tuple[Any, Any]:
     """Run all steps of a record, time first and batch last; the final state, and the saved values.
 
     With `predict_between` a step of one record in which nothing arrives only predicts, without
     calling an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
+    With `history` the saved values are pairs of what `save` returns and a `History`.
     """
+    if history:
+        save = partial(_with_history, filt, save)
 
     def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any) -> Any:
         state, step = filt.step(state, z, u, dt, arrived)
@@ -66,6 +71,10 @@ def scan(
         return jax.lax.cond(jnp.any(given[3]), measured, unmeasured, state, *given)
 
     return jax.lax.scan(body, state, (z, u, dt, arrived, extra), unroll=unroll)
+
+
+def _with_history(filt: Filter, save: Save, step: Step, extra: Any) -> tuple[Any, History]:
+    return save(step, extra), history_of(filt, step)
 
 
 def _unmeasured(

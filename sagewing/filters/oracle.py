@@ -82,6 +82,7 @@ class OracleEKF(Recovering):
         step = Step(x, P, nis, loglik, verdict.ok, recovery.restarts, q, r)
         step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
         step = step._replace(innovation=innovation, nu=nu, S=S, K=K)
+        step = step._replace(predicted=predicted, corrected=corrected)
         return OracleState(x, P, state.k + 1, recovery), step, verdict
 
     def restarted(self, state: OracleState, x: States, P: Covariances) -> OracleState:

@@ -143,6 +143,7 @@ class AdaptiveFilter(Recovering):
         values = (*base.changing(adapted, q, r, mode), adapted.d)
         values = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *values)
         internals = (x_pred, P_pred, F, H, innovation, nu, S, K, adapted.trace)
+        internals = (*internals, predicted, corrected)
         return state, Step(x, P, *values, *internals), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
@@ -163,7 +164,8 @@ class AdaptiveFilter(Recovering):
         d = jnp.zeros((len(state.q) + len(no_nu), *none.shape), x.dtype)
         counts = (verdict.ok, state.recovery.restarts)
         step = Step(x, P, none, none, *counts, state.q, state.r, d, x_pred, P_pred, F)
-        return self.recovered(state, verdict), step._replace(innovation=no_nu, nu=no_nu)
+        step = step._replace(innovation=no_nu, nu=no_nu, predicted=predicted, corrected=corrected)
+        return self.recovered(state, verdict), step
 
     def _R(self, r: Measurements, r0: Measurements, arrived: Arrived) -> InnovationCov:
         off = None if self.R_off is None else broadcast_to_batch(self.R_off, r)

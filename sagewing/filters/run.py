@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -13,11 +14,13 @@ from sagewing.filters import checks
 from sagewing.filters.loop import Save, estimate_of, fill_nominal_noise, scan
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
-from sagewing.filters.step import Estimate
+from sagewing.filters.smoother import History, Smoothed, backward
 from sagewing.shapes import Numbers
 
 # The number of record sizes whose programs a filter keeps, the last used ones: each takes 10 MB.
 SIZES = 16
+# What a run keeps besides the estimates of every step.
+Besides = Literal["nothing", "history", "smoothed"]
 
 
 class Result(NamedTuple):
@@ -28,6 +31,9 @@ class Result(NamedTuple):
     log-likelihood of each measurement. `ok` is False at a step whose arithmetic failed or whose
     measurement was not plausible: the filter ignored it, as if nothing had arrived. `restarts`
     counts its returns to the last state known to be good.
+
+    `smoothed` are the estimates by all measurements, after `run(..., smooth=True)`; `history` is
+    what `smooth` needs, after `run(..., history=True)`.
     """
 
     x: Float[Array, "*batch T n_x"]
@@ -40,6 +46,8 @@ class Result(NamedTuple):
     ok: Bool[Array, "*batch T"]
     restarts: Float[Array, "*batch T"]
     state: Any
+    smoothed: Smoothed | None = None
+    history: History | None = None
 
 
 class Saved(NamedTuple):
@@ -57,9 +65,10 @@ def run(
     u: Numbers | None = None,
     dt: Numbers = 0.01,
     mask: Numbers | None = None,
+    besides: Besides = "nothing",
 ) -> Result:
     """`sw.run` in JAX: one compiled program, for one record or a batch; see `runtime/run.py`."""
-    return _result(*_run(filt, *_start(filt, x0, P0, z, u, dt, mask), None, None))
+    return _result(*_run(filt, *_start(filt, x0, P0, z, u, dt, mask), None, None, besides))
 
 
 def run_saving(
@@ -109,14 +118,52 @@ def _start(
     return filt.init(*checks.start(filt, x0, P0, record.batch)), record
 
 
-def _result(state: Any, estimates: Estimate) -> Result:
-    return Result(**estimates._asdict(), state=state)
+def _result(state: Any, values: Any) -> Result:
+    estimates, besides = values
+    return Result(**estimates._asdict(), state=state, **besides)
+
+
+def smooth(filt: Filter, result: Result) -> Smoothed:
+    """The estimates by all measurements of a record, of a result that kept its history.
+
+    It is what `run(..., smooth=True)` returns as `result.smoothed`.
+
+    Example: `sw.smooth(filt, sw.run(filt, x0, P0, z, history=True)).x`
+    """
+    checks.is_filter(filt)
+    if not isinstance(result, Result) or result.history is None:
+        raise InputError(
+            "smooth needs the history of a run: sw.smooth(filt, sw.run(filt, ..., history=True))."
+        )
+    if result.x.shape[-1] != filt.n_x or result.P.shape[-1] != filt.q0.size:
+        raise InputError(
+            f"smooth needs the filter of the run: result.x has shape {result.x.shape}, and the "
+            f"filter {filt.n_x} states."
+        )
+    return _smooth(filt, (result.x, result.P, result.restarts, result.history))
+
+
+@eqx.filter_jit
+def _smooth(filt: Filter, values: Any) -> Smoothed:
+    batched = values[0].ndim == 3
+    if batched:
+        values = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), values)
+    out = backward(filt.model, *values)[1]
+    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), out) if batched else out
 
 
 def _run(
-    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
+    filt: Filter,
+    state: Any,
+    record: checks.Record,
+    save: Save | None,
+    extra: Any,
+    besides: Besides = "nothing",
 ) -> tuple[Any, Any]:
-    """The final state, and the saved values of every step; its `Estimate` without `save`."""
+    """The final state, and the saved values of every step.
+
+    Without `save` they are its `Estimate`, and the other fields of a `Result`.
+    """
     extra = jax.tree.map(jnp.asarray, extra)
     for a in jax.tree.leaves(extra):
         if a.shape[: len(record.batch) + 1] != record.z.shape[:-1]:
@@ -125,34 +172,36 @@ def _run(
                 f"got {a.shape}."
             )
     try:
-        return _program(filt, record, save, extra)(state, record, extra)
+        return _program(filt, record, save, extra, besides)(state, record, extra)
     except InputError as error:  # without JAX's notes on tracing
         raise InputError(str(error)) from None
 
 
 def _program(
-    filt: Filter, record: checks.Record, save: Save | None, extra: Any
+    filt: Filter, record: checks.Record, save: Save | None, extra: Any, besides: Besides
 ) -> Callable[..., tuple[Any, Any]]:
     """The compiled program for a record of this size."""
     arrays, rest = separated(filt)
     shapes = tuple(None if a is None else a.shape for a in record)
     shapes += tuple(a.shape for a in jax.tree.leaves(extra))
     try:
-        program = _programs(rest, save)(shapes)
+        program = _programs(rest, save, besides)(shapes)
     except (TypeError, ValueError):  # a field that cannot be hashed: compile at every call
-        program = _programs.__wrapped__(rest, save)(shapes)
+        program = _programs.__wrapped__(rest, save, besides)(shapes)
     return partial(program, arrays)
 
 
 @lru_cache(maxsize=64)
-def _programs(rest: Rest, save: Save | None) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
+def _programs(
+    rest: Rest, save: Save | None, besides: Besides
+) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
     """The programs, by record size, of all filters that differ only in their arrays' values."""
 
     @lru_cache(maxsize=SIZES)
     def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:
         @jax.jit
         def compiled(arrays: Any, state: Any, record: checks.Record, extra: Any) -> tuple[Any, Any]:
-            return _run_record(together(arrays, rest), state, record, save, extra)
+            return _run_record(together(arrays, rest), state, record, save, extra, besides)
 
         return compiled
 
@@ -160,7 +209,12 @@ def _programs(rest: Rest, save: Save | None) -> Callable[[Any], Callable[..., tu
 
 
 def _run_record(
-    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any
+    filt: Filter,
+    state: Any,
+    record: checks.Record,
+    save: Save | None,
+    extra: Any,
+    besides: Besides,
 ) -> tuple[Any, Any]:
     z, u, dt, mask = record
     *batch, T, _ = z.shape
@@ -175,7 +229,18 @@ def _run_record(
         inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)
     z, u, arrived, extra = inputs
     dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
-    state, values = scan(filt, state, z, u, dt, arrived, save or estimate_of, extra)
+    history = besides != "nothing"
+    selected = save or estimate_of
+    state, values = scan(filt, state, z, u, dt, arrived, selected, extra, history=history)
+    others = {}
+    if history:
+        values, kept = values
+        others = {"history": kept}
+        if besides == "smoothed":
+            smoothed = backward(filt.model, values.x, values.P, values.restarts, kept)[1]
+            others = {"smoothed": smoothed}
     if batch:
-        values = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), values)
-    return state, values if save is not None else fill_nominal_noise(filt, values, (*batch, T))
+        values, others = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), (values, others))
+    if save is not None:
+        return state, values
+    return state, (fill_nominal_noise(filt, values, (*batch, T)), others)

@@ -167,8 +167,8 @@ class Step(NamedTuple):
     """All results of a step; a result that the filter does not have is None.
 
     The first fields are those of `Estimate`. Then the prediction, the innovation before and after
-    implausible channels were set to zero, S and K of the correction, and `trace`: the rule's values
-    for training.
+    implausible channels were set to zero, S and K of the correction, `trace`: the rule's values
+    for training, and whether the prediction and the correction could be computed.
     """
 
     x: States
@@ -189,6 +189,8 @@ class Step(NamedTuple):
     S: InnovationCov | None = None
     K: Gains | None = None
     trace: Any = None
+    predicted: Flags | None = None
+    corrected: Flags | None = None
 
     @property
     def estimate(self) -> Estimate:

@@ -105,6 +105,7 @@ class VariationalFilter(NominalNoise):
         step = Step(x, P, nis, loglik, verdict.ok, recovery.restarts, r=r)
         step = step._replace(x_pred=x_pred, P_pred=P_pred, F=F, H=H)
         step = step._replace(innovation=innovation, nu=nu, S=first_gain.S, K=first_gain.K)
+        step = step._replace(predicted=predicted, corrected=corrected)
         return state, step, verdict
 
 

@@ -44,6 +44,8 @@ def run(
     R: Numbers | None = None,
     save: None = None,
     extra: Any = None,
+    smooth: bool = False,
+    history: bool = False,
 ) -> Result: ...
 
 
@@ -77,6 +79,8 @@ def run(
     R: Numbers | None = None,
     save: Save | None = None,
     extra: Any = None,
+    smooth: bool = False,
+    history: bool = False,
 ) -> Result | Saved:
     """Filter one record z [T, n_z], or a batch of them [B, T, n_z].
 
@@ -96,18 +100,26 @@ def run(
     ([T, ...] or [B, T, ...], such as a truth). A batch is the last axis of what it gets and
     returns. A function is compiled once: give the same one again, and no new lambda at each call.
 
+    With `smooth` the result has `smoothed`, the estimates by all measurements of the record, by
+    the noise that the filter used. `history` keeps what `sw.smooth` needs to compute them later.
+
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
     if R is not None:
         filt, u = with_reported_noise(filt), reported_inputs(z, u, R)
+    if save is not None and (smooth or history):
+        raise InputError("save= keeps what it returns: give it without smooth= and history=.")
     if _checked(backend) == "jax":
         if save is None and extra is not None:
             raise InputError("extra= is given to save=: give both, or none.")
         if save is None:
-            return run_in_jax(filt, x0, P0, z, u, dt, mask)
+            besides = "smoothed" if smooth else "history" if history else "nothing"
+            return run_in_jax(filt, x0, P0, z, u, dt, mask, besides)
         return run_saving_in_jax(filt, x0, P0, z, u, dt, mask, save=save, extra=extra)
     if save is not None:
         raise InputError('save= needs backend="jax": generated C keeps what `Result` has.')
+    if smooth or history:
+        raise InputError('smooth= and history= need backend="jax".')
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
     state = filt.init(*checks.start(filt, x0, P0, record.batch))
