@@ -65,7 +65,7 @@ def one_flight(monkeypatch):
 def weights(tmp_path_factory):
     """A policy for flights as it is before training, under its shipped name."""
     folder = tmp_path_factory.mktemp("weights")
-    setup = FlightTraining(architecture=replace(Architecture.flight(), hidden=4, depth=1))
+    setup = FlightTraining(architecture=replace(Architecture.flight(18), hidden=4, depth=1))
     policy = flight.RECIPES["ndr"].begin(setup, jax.random.key(0))
     policy.save(folder / "flight-sim-paper-ndr")
     return folder

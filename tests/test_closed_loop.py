@@ -8,7 +8,7 @@ import pytest
 from sagewing.models.quadrotor import Q, R
 from sagewing.models.rotations import from_euler_angles
 from sagewing.problems.flight.records import IMU, POSE
-from sagewing.problems.flight.setup import NOISE, P0
+from sagewing.problems.flight.setup import NOISE
 from sagewing.report import closed_loop
 from sagewing.report.table import markdown
 from sagewing.sim.mission import DESCENT, EASE, Mission
@@ -36,7 +36,7 @@ class Trusting:
 
 @pytest.fixture(scope="module")
 def on_truth():
-    return fly("truth", None, P0, NOISE["good"], circle=1, seconds=SECONDS, blackout=DARK)
+    return fly("truth", None, "euler", NOISE["good"], circle=1, seconds=SECONDS, blackout=DARK)
 
 
 def test_on_the_truth_it_follows_its_path_and_lands(on_truth):
@@ -56,7 +56,7 @@ def test_the_estimator_sees_the_pose_outside_the_blackout_and_the_imu_inside():
         made.append(Trusting(x0, P0))
         return made[0]
 
-    flown = fly("ekf", make, P0, NOISE["good"], circle=1, seconds=SECONDS, blackout=DARK)
+    flown = fly("ekf", make, "euler", NOISE["good"], circle=1, seconds=SECONDS, blackout=DARK)
     modes = np.array(made[0].modes)
     first, last = flown.blackout
     inside = (flown.t > first + 0.005) & (flown.t < last + 0.005)
@@ -68,7 +68,7 @@ def test_the_estimator_sees_the_pose_outside_the_blackout_and_the_imu_inside():
 
 
 def test_the_same_seed_flies_the_same_way(on_truth):
-    again = fly("truth", None, P0, NOISE["good"], circle=1, seconds=SECONDS, blackout=DARK)
+    again = fly("truth", None, "euler", NOISE["good"], circle=1, seconds=SECONDS, blackout=DARK)
     np.testing.assert_array_equal(again.position, on_truth.position)
 
 

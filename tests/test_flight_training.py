@@ -13,6 +13,7 @@ from sagewing.catalogue import SHARED
 from sagewing.logs import Flight
 from sagewing.metrics.pose import nees, pose_covariance, pose_std
 from sagewing.models.quadrotor import GRAVITY, QDRONE, Q, R
+from sagewing.problems.flight.attitude import NOMINAL
 from sagewing.problems.flight.records import IMU, POSE, Flights, record, rows_of
 from sagewing.problems.flight.setup import NOISE, P0, Q0, R0, estimator
 from sagewing.studies.flight import Estimates, make_records, score, window_of
@@ -166,7 +167,7 @@ def test_shared_networks_begin_as_the_universal_policys_around_tuned_noise(tmp_p
     made.save(tmp_path / "policy")
     again = sw.Policy.load(tmp_path / "policy")
     assert (again.gate, again.adapts_in, again.bounds) == (3.0, (POSE,), FlightTraining.bounds)
-    np.testing.assert_allclose(again.nominal.q, Q0, rtol=1e-6)
+    np.testing.assert_allclose(again.nominal.q, NOMINAL["error-state"].Q0, rtol=1e-6)
     np.testing.assert_allclose(again.nominal.r, R0, rtol=1e-6)
 
 

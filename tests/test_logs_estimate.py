@@ -5,12 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from log_files import (
+    Flown,
     attitude_at,
     flown,
     log_of,
     position_at,
     with_noise,
 )
+from scipy.spatial.transform import Rotation
 
 import sagewing as sw
 from sagewing.filters import Attenuation, Frozen
@@ -22,6 +24,7 @@ from sagewing.logs.rotate import conjugate, multiply, rotate
 from sagewing.logs.signal import Signal
 from sagewing.logs.timeline import timeline
 from sagewing.logs.tum import tum
+from sagewing.problems.flight.attitude import NOMINAL
 from sagewing.problems.weights import flight_weights
 from sagewing.report.log import refusals
 
@@ -227,3 +230,40 @@ def test_an_interrupt_does_not_wait_for_the_end_of_the_log(flight):
 
     with pytest.raises(KeyboardInterrupt):
         estimate_log(line, ("ekf",), {}, report=interrupted)
+
+
+def on_its_tail(seconds=12.0, noise=0.01):
+    """A vehicle that stands in the air, level for 7 s and then at a pitch of 90 degrees.
+
+    Its pose is good to 0.6 degrees.
+    """
+    rng, t = np.random.default_rng(0), np.arange(0.0, seconds, 0.01)
+    pitch = -0.5 * np.pi * np.clip(t - 7.0, 0.0, 1.0)
+    rate = np.zeros((len(t), 3))
+    rate[:, 1] = np.gradient(pitch, t)
+    attitude = Rotation.from_rotvec(np.outer(pitch, [0.0, 1.0, 0.0]))
+    force = attitude.inv().apply([0.0, 0.0, 9.81])
+    seen = attitude * Rotation.from_rotvec(noise * rng.normal(size=(len(t), 3)))
+    position = np.array([1.0, 2.0, 3.0]) + 0.02 * rng.normal(size=(len(t), 3))
+    return Flown(t, force, rate, t + 0.003, position, seen.as_quat(scalar_first=True)), attitude
+
+
+def test_a_vehicle_that_hovers_on_its_tail_keeps_its_attitude():
+    flight, attitude = on_its_tail()
+    line = timeline(log_of(flight))
+    learned = flight_weights(("ndr-universal",), "real", "good", {})
+    filters = ("ekf", "shkf995", "ndr-universal")
+    made = estimate_log(line, filters, learned, position_std=(0.02,) * 3, attitude_std=0.01)
+    true = attitude[np.round(100.0 * (line.origin + made.scene.t)).astype(int)]
+    for track in made.scene.tracks:
+        found = Rotation.from_quat(track.pose.quaternion, scalar_first=True)
+        assert np.rad2deg((true.inv() * found).magnitude()).max() < 3.0, track.name
+        assert (track.attitude_std < 0.02).all(), track.name
+
+
+def test_a_learned_part_for_19_states_runs_with_the_papers_euler_angles(flight):
+    noise = sw.Noise(NOMINAL["euler"].Q0, NOMINAL["euler"].R0)
+    made = estimate_log(timeline(log_of(flight)), ("ekf", "ekf-gated"), {"ekf-gated": noise})
+    own, other = (track.pose.quaternion for track in made.scene.tracks)
+    np.testing.assert_allclose(np.abs(np.sum(own * other, axis=1)), 1.0, atol=1e-3)
+    assert not np.array_equal(own, other)

@@ -9,8 +9,8 @@ import sagewing as sw
 from sagewing.cli import train_flight
 from sagewing.cli.main import main
 from sagewing.policy.storage import read_card
+from sagewing.problems.flight.attitude import NOMINAL
 from sagewing.problems.flight.own_logs import are_logs, own_flights
-from sagewing.problems.flight.setup import Q0, R0
 from sagewing.studies import own_training
 from sagewing.studies.own_training import verdict
 from sagewing.train import Progress, Trained, flight
@@ -73,7 +73,9 @@ def test_the_command_ends_with_a_table_a_word_and_a_card(logs, tmp_path, capsys,
         return Trained(made, jnp.zeros((len(seeds), 1)), jnp.zeros(len(seeds), int))
 
     monkeypatch.setattr(train_flight, "train_flight", trained)
-    monkeypatch.setattr(train_flight, "tune", lambda *_: Tuned(sw.Noise(Q0, R0), [0.0]))
+    monkeypatch.setattr(
+        train_flight, "tune", lambda *_: Tuned(sw.Noise(*NOMINAL["error-state"][1:]), [0.0])
+    )
     monkeypatch.setattr(own_training, "SCENARIOS", ("denial",))
     monkeypatch.setattr(own_training, "DRAWS", 1)
     out = tmp_path / "mine"

@@ -275,7 +275,8 @@ def test_a_tiled_policy_filters_a_flight():
 def test_in_flight_the_moved_policy_has_rows_like_those_at_home(monkeypatch):
     built = {}
 
-    def estimate(filt, records, dt):
+    def estimate(filt, records, dt, attitude):
+        assert attitude == "euler"
         runs, steps, _ = records.z.shape
         built[len(built)] = filt
         x = np.zeros((runs, steps, 19)) + np.eye(19)[6]

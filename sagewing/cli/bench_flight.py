@@ -10,6 +10,7 @@ from sagewing.cli import console
 from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import own_weights
 from sagewing.files import write_atomically
+from sagewing.problems.flight.attitude import Attitude
 from sagewing.problems.flight.dataset import SIM, Dataset, load
 from sagewing.problems.flight.records import WithoutPose
 from sagewing.problems.flight.setup import NOISE
@@ -43,6 +44,9 @@ class BenchFlight:
     """what happens for 2 s in the middle of a flight: nothing, a noisier pose, or no pose"""
     filters: str = ",".join(catalogue.shown_by(catalogue.FLIGHT))
     """which filters, in the order of the table"""
+    attitude: Attitude | None = None
+    """of filters without weights, for all of them: error-state (18 errors) or euler (the paper's 19
+    states); by default euler for the paper's filters"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     without_pose: WithoutPose | None = None
@@ -74,6 +78,7 @@ class BenchFlight:
             learned,
             noise=self.noise,
             without_pose=self.without_pose or data.without_pose,
+            attitude=self.attitude,
             seed=self.seed,
             seeds=self.seeds,
         )
@@ -85,6 +90,7 @@ class BenchFlight:
             "filters": filters,
             "noise": self.noise,
             "without_pose": self.without_pose or data.without_pose,
+            "attitude": self.attitude,
             "seeds": self.seeds,
             "weights": list(self.weights),
             "vehicle": data.vehicle._asdict(),
@@ -120,6 +126,7 @@ def compare_all(
     *,
     noise: str,
     without_pose: WithoutPose = "dynamic",
+    attitude: Attitude | None = None,
     seed: int,
     seeds: int,
 ) -> list[FlightComparison]:
@@ -140,6 +147,7 @@ def compare_all(
                     learned=learned,
                     vehicle=data.vehicle,
                     without_pose=without_pose,
+                    attitude=attitude,
                     noise=NOISE[noise],
                     seed=seed,
                     seeds=seeds,

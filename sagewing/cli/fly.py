@@ -9,8 +9,9 @@ from sagewing.cli.output import NewOutput
 from sagewing.cli.weights import own_weights
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
+from sagewing.problems.flight.attitude import Attitude, attitude_of
 from sagewing.problems.flight.dataset import SIM
-from sagewing.problems.flight.setup import NOISE, P0, estimator
+from sagewing.problems.flight.setup import NOISE, estimator
 from sagewing.problems.weights import flight_weights
 from sagewing.report import closed_loop
 from sagewing.report.table import markdown, terminal
@@ -21,6 +22,7 @@ from sagewing.studies.closed_loop import BLACKOUT, FlownMission, fly
 from sagewing.studies.flight import build, check_names
 
 TRUTH = "truth"
+ATTITUDE: Attitude = "error-state"  # of filters without a learned part
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Fly:
                 missions.append([])
                 for name in names:
                     options = {"seed": self.seed, "circle": circle, "blackout": self.blackout}
-                    flown = fly(name, factories[name], P0, NOISE[self.noise], **options)
+                    kind = attitude_of(learned.get(name), ATTITUDE)
+                    flown = fly(name, factories[name], kind, NOISE[self.noise], **options)
                     missions[-1].append(flown)
                     bar.update(task, advance=1, note=f"circle {circle + 1}, {name}")
         rows = [flown.row for flight in missions for flown in flight]
@@ -93,5 +96,6 @@ class Fly:
         """Builds the filter to fly on; None means the true state."""
         if name == TRUTH:
             return None
-        filt = build(name, estimator(), learned.get(name))
+        kind = attitude_of(learned.get(name), ATTITUDE)
+        filt = build(name, estimator(attitude=kind), learned.get(name), kind)
         return lambda x0, P0: Online(filt, x0, P0, self.backend)

@@ -11,6 +11,7 @@ from sagewing.cli.output import ResumableOutput
 from sagewing.errors import InputError
 from sagewing.policy import Architecture, Noise
 from sagewing.policy.ndr.features import FeatureName
+from sagewing.problems.flight.attitude import NOMINAL, Attitude
 from sagewing.problems.flight.dataset import SIM, Dataset
 from sagewing.problems.flight.own_logs import are_logs
 from sagewing.problems.flight.records import WithoutPose
@@ -64,6 +65,9 @@ class TrainFlight:
     """share of windows in which the pose is lost for a while (paper: 0)"""
     without_pose: WithoutPose | None = None
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
+    attitude: Attitude | None = None
+    """error-state: an error of three numbers, 18 states in all; euler: the paper's quaternion and
+    Euler angles, 19 states (ndr-paper)"""
     noise: Literal["paper", "good"] | None = None
     """the pose: up to 1 m of noise with outliers (paper), or 0.05 m (good; own logs)"""
     attitude_outliers: float = 0.0
@@ -113,7 +117,7 @@ class TrainFlight:
         data = dataset(self.data)
         setup = self._setup(chosen, data)
         if self.nominal is not None:
-            setup = replace(setup, **begin_from(Noise.load(self.nominal), str(self.nominal)))
+            setup = replace(setup, **self._begin_from(Noise.load(self.nominal), self.nominal))
         seeds = list(range(self.seed, self.seed + self.seeds))
         if own and self.nominal is None and self._ours:
             setup = replace(setup, **self._tuned(setup, data))
@@ -144,7 +148,7 @@ class TrainFlight:
         """The tuned EKF's noise for these flights; read from its folder if resumed."""
         folder = self.output.out.with_name(f"{self.output.out.name}-tuned")
         if self.output.resume and folder.is_dir():
-            return begin_from(Noise.load(folder), str(folder))
+            return self._begin_from(Noise.load(folder), folder)
         for path in (folder, self.output.out / SETTINGS):
             if path.exists():
                 raise InputError(
@@ -153,15 +157,28 @@ class TrainFlight:
         tuned = tune(replace(setup, filter=BASELINE), data, self.seed, "tuning the EKF")
         training = {"filter": BASELINE, "loss": tuned.losses[-1]}
         save_noise(tuned.noise, folder, training, self.seed)
-        return begin_from(tuned.noise, str(folder))
+        return self._begin_from(tuned.noise, folder)
+
+    def _begin_from(self, noise: Noise, folder: Path) -> dict[str, Any]:
+        return begin_from(noise, str(folder), self._attitude)
+
+    @property
+    def _attitude(self) -> Attitude:
+        """The error state, unless the filter is the paper's."""
+        return self.attitude or ("error-state" if self._ours else "euler")
 
     def _setup(self, chosen: FlightDefaults, data: Dataset) -> FlightTraining:
+        _, Q0, _ = NOMINAL[self._attitude]
         longest = min(chosen.longest, *(len(f.t) - 1 for f in data.train))
         return FlightTraining(
             filter=self.filter,
             vehicle=data.vehicle,
             without_pose=self.without_pose or data.without_pose,
-            architecture=replace(Architecture.flight(), features=self.features, depth=self.depth),
+            attitude=self._attitude,
+            architecture=replace(
+                Architecture.flight(Q0.size), features=self.features, depth=self.depth
+            ),
+            nominal_q=tuple(Q0.tolist()),
             schedule=schedule(chosen.epochs, chosen.learning_rate),
             batch=chosen.batch,
             shortest=min(chosen.shortest, longest) if are_logs(self.data) else chosen.shortest,

@@ -7,6 +7,7 @@ from typing import Literal
 from sagewing.cli import console
 from sagewing.cli.fitting import dataset, share, show, tune
 from sagewing.cli.output import NewOutput
+from sagewing.problems.flight.attitude import Attitude
 from sagewing.problems.flight.dataset import SIM
 from sagewing.problems.flight.records import WithoutPose
 from sagewing.problems.flight.setup import degradation
@@ -43,6 +44,8 @@ class TuneFlight:
     """share of windows in which the pose is lost for a while"""
     without_pose: WithoutPose | None = None
     """what drives it in a blackout: dynamic, the motors (sim); drag, the IMU and its drag (real)"""
+    attitude: Attitude = "error-state"
+    """18 states with an error of three numbers, or the paper's 19 with Euler angles"""
     noise: Literal["paper", "good"] = "paper"
     """the pose: up to 1 m of noise with outliers as in the paper, or 0.05 m of a good system"""
     imu: Literal["paper", "as-flown"] = "as-flown"
@@ -60,6 +63,7 @@ class TuneFlight:
             filter="ekf-gated" if self.gate else "ekf-tuned",
             vehicle=data.vehicle,
             without_pose=self.without_pose or data.without_pose,
+            attitude=self.attitude,
             batch=self.windows,
             shortest=self.steps,
             longest=self.steps,

@@ -87,6 +87,14 @@ def to_euler(q: Quaternions) -> Vectors:
     return np.stack([roll, pitch, yaw], axis=1)
 
 
+def to_rotation_vector(q: Quaternions) -> Vectors:
+    """Axis times angle, the angle at most pi; NaN of NaN, which SciPy refuses."""
+    known = np.isfinite(q).all(axis=1)
+    found = np.full((len(q), 3), np.nan)
+    found[known] = rotation_vector(q[known])
+    return found
+
+
 def shortest_rotation(a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "4"]:
     """The rotation by the smallest angle that takes the direction a to the direction b."""
     return Rotation.align_vectors(b, a)[0].as_quat(scalar_first=True, canonical=True)

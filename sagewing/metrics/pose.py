@@ -5,14 +5,18 @@ from jaxtyping import Array, Float
 
 from sagewing.filters.kernels import cholesky, diagonal, matmul, transpose, whiten
 from sagewing.filters.lifting import per_sample
+from sagewing.models.error_state import N_DX, TURN
 from sagewing.models.quadrotor import Q, R
 from sagewing.models.rotations import attitude_matrix
 from sagewing.shapes import Covariances, States, Values
 
 
 def pose_covariance(x: States, P: Covariances) -> Float[Array, "6 6 *batch"]:
-    """The covariance of position and attitude; the attitude as a small rotation 2 Xi^T dq in the
-    body frame."""
+    """The covariance of position and attitude, the attitude as a small rotation in the body: an
+    error of the state, or 2 Xi^T dq of a quaternion with additive errors."""
+    if P.shape[0] == N_DX:
+        own = jnp.array([*range(R.start, R.stop), *range(TURN.start, TURN.stop)])
+        return P[own][:, own]
     Xi = 2.0 * per_sample(attitude_matrix, x[Q])
     eye = jnp.broadcast_to(jnp.eye(3)[..., None], (3, 3, x.shape[-1]))
     top = jnp.concatenate([eye, jnp.zeros((3, 4, x.shape[-1]))], axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sagewing.catalogue import SHARED
 from sagewing.metrics.errors import attitude_error
-from sagewing.models.quadrotor import Q, R
+from sagewing.models.quadrotor import N_X, Q, R
 from sagewing.problems.flight.records import POSE
 from sagewing.report.figures import new_figure
 from sagewing.report.page.angles import angle_near, euler
@@ -114,8 +114,10 @@ def adaptation(comparison: FlightComparison, path: Path, record: int = 0) -> Non
     if estimates.q is None or estimates.r is None or estimates.d is None:
         return
     time, steps = _time(comparison, record), _steps(comparison, record)
-    groups = [(f"q: {name}", channels) for name, channels in STATES.items()]
-    for (pose, channels), imu in zip(POSES.items(), IMU, strict=True):
+    names = STATES if estimates.q.shape[-1] == N_X else STATES | {"attitude": ("x", "y", "z")}
+    groups = [(f"q: {name}", channels) for name, channels in names.items()]
+    poses = POSES if names is STATES else POSES | {"angles": ("x", "y", "z")}
+    for (pose, channels), imu in zip(poses.items(), IMU, strict=True):
         label = f"r: {pose}\n(window: {imu})" if comparison.scenario == "denial" else f"r: {pose}"
         groups.append((label, channels))
     noise = np.concatenate([estimates.q, estimates.r], axis=-1)[record, :steps]

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from sagewing.metrics.errors import attitude_error, rms
 from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import rotation_matrix
+from sagewing.problems.flight.attitude import NOMINAL, Attitude, measured_as
 from sagewing.problems.flight.records import IMU, POSE
 from sagewing.sim.degradation import Degradation
 from sagewing.sim.mission import EASE, ROW, TOUCHDOWN, Mission, distance_to_path, draw_vehicle
@@ -42,7 +43,7 @@ class FlownMission:
 def fly(
     name: str,
     make_estimator: Estimator,
-    P0: Float[np.ndarray, "n n"],
+    attitude: Attitude,
     degradation: Degradation,
     *,
     seed: int = 0,
@@ -50,23 +51,27 @@ def fly(
     seconds: float = 10.0,
     blackout: float = BLACKOUT,
 ) -> FlownMission:
-    """Hover, fly a circle through a blackout, land; the seed determines all random draws."""
+    """Hover, fly a circle through a blackout, land; the seed determines all random draws.
+
+    The estimator measures the pose as `attitude` says, and starts with its P0.
+    """
     k_circle, k_flight = jax.random.split(jax.random.fold_in(jax.random.key(seed), circle))
     mission = Mission(jax.tree.map(lambda a: a[circle], circles(k_circle)), seconds)
     vehicle, now = draw_vehicle(k_flight, mission, degradation)
     middle = EASE + seconds / 2
     outage = (middle - blackout / 2, middle + blackout / 2)
     x0 = jnp.zeros_like(now.x).at[R].set(now.x[R]).at[Q].set(now.x[Q])
-    online = None if make_estimator is None else make_estimator(x0, P0)
+    online = None if make_estimator is None else make_estimator(x0, NOMINAL[attitude].P0)
     estimate = x0 if online is not None else now.x
     xs, estimates = [], []
+    as_measured = jax.jit(lambda pose: measured_as(attitude, pose, jnp.array(True)))
     for k in range(vehicle.rows):
         now, sensed = vehicle.advance(now, estimate, jnp.asarray(k))
         if online is None:
             estimate = now.x
         else:
             mode = IMU if round(outage[0] / ROW) <= k < round(outage[1] / ROW) else POSE
-            z = sensed.imu if mode == IMU else sensed.pose
+            z = sensed.imu if mode == IMU else as_measured(sensed.pose)
             u = np.concatenate([[mode], sensed.imu, sensed.motors])
             estimate = jnp.asarray(online.step(z, u, ROW)[0])
         xs.append(np.asarray(now.x))

@@ -20,13 +20,16 @@ from sagewing.metrics.pose import nees, pose_covariance, pose_std
 from sagewing.models import QDRONE, Model, QuadrotorKinematic, Vehicle
 from sagewing.models.quadrotor import Q, R, V
 from sagewing.models.rotations import rotation_matrix
+from sagewing.problems.flight.attitude import NOMINAL, Attitude, attitude_of, measured_as
 from sagewing.problems.flight.records import IMU, POSE, FlightRecord, WithoutPose, record, rows_of
-from sagewing.problems.flight.setup import NOISE, P0, Q0, R0, estimator
+from sagewing.problems.flight.setup import NOISE, estimator
 from sagewing.sim.degradation import Degradation
 
 SCENARIOS = ("baseline", "disturbance", "denial")
 WINDOW = 2.0  # seconds, centred in the flight (paper: 2 s)
 NOISIER = 2.0  # the variance of the pose noise in a disturbance (paper)
+# These have the paper's 19 states and Euler angles; all others have an error state.
+PAPERS = ("ekf", "shkf995", "shkf999", "ndr-paper")
 
 
 class Estimates(NamedTuple):
@@ -111,8 +114,14 @@ def _padded(series: Float[Array, "B *T n"], longest: int) -> Float[np.ndarray, "
     return np.pad(a, ((0, 0), (0, longest - a.shape[1]), (0, 0)), constant_values=np.nan)
 
 
-def build(name: str, model: Model, learned: Any = None) -> Any:
+def attitude_for(name: str, learned: Any = None) -> Attitude:
+    """That of the learned part; without one the paper's for the paper's filters."""
+    return attitude_of(learned, "euler" if name in PAPERS else "error-state")
+
+
+def build(name: str, model: Model, learned: Any = None, attitude: Attitude = "euler") -> Any:
     """The filter of this name."""
+    _, Q0, R0 = NOMINAL[attitude]
     return catalogue.build(name, model, Q0, R0, learned)
 
 
@@ -124,24 +133,30 @@ def compare(
     learned: dict[str, Any],
     vehicle: Vehicle = QDRONE,
     without_pose: WithoutPose = "dynamic",
+    attitude: Attitude | None = None,
     noise: Degradation = NOISE["paper"],
     seed: int = 0,
     seeds: int = 5,
     report: Callable[[str], None] = lambda name: None,
 ) -> FlightComparison:
-    """Run the filters through one scenario; `learned` has the learned parts, by filter name."""
+    """Run the filters through one scenario; `learned` has the learned parts, by filter name.
+
+    `attitude` is that of filters without a learned part, by default `attitude_for` each of them.
+    """
     check_names(filters, (scenario,))
     records, windows = make_records(scenario, flights, noise, seed, seeds)
     dt, length = flights[0].dt, [len(flight.t) - 1 for flight in flights]
-    model = estimator(vehicle, without_pose)
     estimates, rows = {}, []
     for name in filters:
-        filt = build(name, model, learned.get(name))
-        estimates[name] = jax.tree.map(np.asarray, estimate(filt, records, dt))
+        own = learned.get(name)
+        kind = attitude_of(own, attitude) if attitude else attitude_for(name, own)
+        filt = build(name, estimator(vehicle, without_pose, kind), own, kind)
+        estimates[name] = jax.tree.map(np.asarray, estimate(filt, records, dt, kind))
         for i in range(len(flights) * seeds):
             flight = i // seeds
             scored = score(estimates[name], records, i, length[flight], windows[flight])
             labels = {"filter": name, "scenario": scenario, "flight": flights[flight].name}
+            labels |= {"attitude": kind}
             rows.append({**labels, "noise": i % seeds, **scored})
         report(name)
     rows += _references(scenario, flights, windows)
@@ -150,9 +165,13 @@ def compare(
     )
 
 
-def estimate(filt: Filter, records: FlightRecord, dt: float) -> Estimates:
+def estimate(
+    filt: Filter, records: FlightRecord, dt: float, attitude: Attitude = "euler"
+) -> Estimates:
     """Run the filter over all records in one batch."""
-    z, u = records.z, jnp.nan_to_num(records.u)
+    u = jnp.nan_to_num(records.u)
+    z = measured_as(attitude, records.z, u[..., 0] == POSE)
+    P0 = NOMINAL[attitude].P0
     extra = (records.position, records.quaternion, jnp.isfinite(z))
     saved = run_saving(filt, records.x0, P0, z, u, dt, save=_saved, extra=extra)
     return Estimates(*saved.values)

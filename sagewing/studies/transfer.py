@@ -101,7 +101,7 @@ def to_flight(
     without a learned part, and the policy `home` that was trained on flights, if given.
     """
     references = untuned() if references is None else references
-    draws: dict[str, Any] = {"seed": seed, "seeds": seeds}
+    draws: dict[str, Any] = {"seed": seed, "seeds": seeds, "attitude": "euler"}
     learned: dict[str, Any] = {}
     if home is not None:
         learned["ndr"] = home

@@ -16,8 +16,10 @@ from sagewing.errors import InputError
 from sagewing.filters.protocols import GainNoise
 from sagewing.logs import Flight
 from sagewing.models import QDRONE, Vehicle
+from sagewing.models.error_state import N_DX
 from sagewing.policy import Architecture, Noise, Policy, Universal
 from sagewing.policy.filter_settings import StoredPolicy
+from sagewing.problems.flight.attitude import NOMINAL, Attitude, measured_as
 from sagewing.problems.flight.records import (
     IMU,
     POSE,
@@ -26,7 +28,7 @@ from sagewing.problems.flight.records import (
     WithoutPose,
     record,
 )
-from sagewing.problems.flight.setup import AVERAGED, P0, Q0, R0, estimator
+from sagewing.problems.flight.setup import AVERAGED, estimator
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
@@ -57,7 +59,8 @@ def schedule(epochs: int = EPOCHS, learning_rate: float = 1e-3) -> Schedule:
 class FlightTraining:
     """The settings of a training on flights.
 
-    The schedule and the degradation are the paper's. `ndr-paper` is the paper's filter. `ndr` is
+    The schedule and the degradation are the paper's. The architecture and the nominal noise are
+    those of the `attitude`, by default an error state. `ndr-paper` is the paper's filter. `ndr` is
     ours: it starts from tuned noise and trains that noise too (with `learn_nominal`), its gain uses
     the r of the same step, it has a gate, and its loss is the root of a window's loss.
     `blackouts` is the share of windows with a blackout, in which the dynamic model is used; the
@@ -67,7 +70,8 @@ class FlightTraining:
     filter: str = "ndr"
     vehicle: Vehicle = QDRONE
     without_pose: WithoutPose = "dynamic"
-    architecture: Architecture = field(default_factory=Architecture.flight)
+    attitude: Attitude = "error-state"
+    architecture: Architecture = field(default_factory=lambda: Architecture.flight(N_DX))
     schedule: Schedule = field(default_factory=schedule)
     batch: int = 128
     shortest: int = 20
@@ -79,8 +83,8 @@ class FlightTraining:
     bounds: tuple[float, float] = (1e-2, 1e2)
     gain_noise: GainNoise = "posterior"
     gate: float | None = GATE
-    nominal_q: tuple[float, ...] = tuple(Q0)
-    nominal_r: tuple[tuple[float, ...], ...] = tuple(tuple(row) for row in R0)
+    nominal_q: tuple[float, ...] = tuple(NOMINAL["error-state"].Q0)
+    nominal_r: tuple[tuple[float, ...], ...] = tuple(map(tuple, NOMINAL["error-state"].R0))
     learn_nominal: bool = True
 
 
@@ -113,8 +117,8 @@ RECIPES = {
             setup.architecture, setup.bounds, setup.gain_noise, gate=setup.gate, key=key
         )
     ),
-    "ekf-tuned": Recipe(lambda setup, key: Noise(Q0, R0)),
-    "ekf-gated": Recipe(lambda setup, key: Noise(Q0, R0)),
+    "ekf-tuned": Recipe(lambda setup, key: Noise(setup.nominal_q, setup.nominal_r)),
+    "ekf-gated": Recipe(lambda setup, key: Noise(setup.nominal_q, setup.nominal_r)),
 }
 
 
@@ -135,7 +139,8 @@ def draw(key: PRNGKeyArray, flights: Flights, setup: FlightTraining, steps: int)
         k_window, k_mode, k_noise = jax.random.split(key, 3)
         rows = flights.window(k_window, steps + 1)
         mode = blackout(k_mode, steps, setup.blackouts, flights.dt)
-        return record(k_noise, rows, mode, 1.0, setup.degradation, flights.dt)
+        made = record(k_noise, rows, mode, 1.0, setup.degradation, flights.dt)
+        return made._replace(z=measured_as(setup.attitude, made.z, mode == POSE))
 
     return jax.vmap(window)(jax.random.split(key, setup.batch))
 
@@ -153,7 +158,9 @@ def train_flight(
     check_flights(setup, flights)
     joined = Flights.joined(flights)
     stages = curriculum(setup)
-    recipe, model = RECIPES[setup.filter], estimator(setup.vehicle, setup.without_pose)
+    recipe = RECIPES[setup.filter]
+    model = estimator(setup.vehicle, setup.without_pose, setup.attitude)
+    P0, Q0, R0 = NOMINAL[setup.attitude]
 
     def loss_at(steps: int) -> Callable[[Any, PRNGKeyArray], Scalar]:
         def loss(learned: Any, key: PRNGKeyArray) -> Scalar:
@@ -215,6 +222,7 @@ def settings(setup: FlightTraining, flights: Sequence[Flight], seeds: list[int])
         "filter": setup.filter,
         "vehicle": setup.vehicle._asdict(),
         "without_pose": setup.without_pose,
+        "attitude": setup.attitude,
         "schedule": asdict(setup.schedule),
         "curriculum": curriculum(setup),
         "batch": setup.batch,

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from sagewing.errors import InputError
 from sagewing.policy import Noise
-from sagewing.problems.flight.setup import Q0, R0, PoseNoise
+from sagewing.problems.flight.attitude import NOMINAL, Attitude
+from sagewing.problems.flight.setup import PoseNoise
 from sagewing.train.flight import EPOCHS
 
 
@@ -28,10 +29,14 @@ PAPER = FlightDefaults(EPOCHS, 128, 20, 300, 1e-3, 0.1, "paper", "paper")
 OWN = FlightDefaults(40, 64, 500, 500, 2e-3, 3e-4, "good", "as-flown")
 
 
-def begin_from(noise: Noise, folder: str) -> dict[str, Any]:
+def begin_from(noise: Noise, folder: str, attitude: Attitude) -> dict[str, Any]:
     """The settings of a training that starts from this noise."""
+    _, Q0, R0 = NOMINAL[attitude]
     if noise.q.shape != Q0.shape or noise.r.shape != R0.shape:
-        raise InputError(f"{folder} holds the noise of another model; see sagewing tune flight.")
+        raise InputError(
+            f"{folder} holds the noise of another model, of {noise.q.size} states; --attitude "
+            f"{attitude} needs {Q0.size}: see sagewing tune flight."
+        )
     return {
         "nominal_q": tuple(noise.q.tolist()),
         "nominal_r": tuple(tuple(row) for row in noise.r.tolist()),

@@ -16,13 +16,14 @@ from jaxtyping import Float
 from sagewing import catalogue
 from sagewing.logs import Flight
 from sagewing.policy import Noise
+from sagewing.problems.flight.attitude import NOMINAL, SIZES, Attitude
 from sagewing.problems.flight.records import Flights
-from sagewing.problems.flight.setup import P0, Q0, R0, SIZES, estimator
+from sagewing.problems.flight.setup import estimator
 from sagewing.shapes import Scalar
 from sagewing.train.flight import FlightTraining, check_flights, draw
 from sagewing.train.losses import pose_loss
 
-# Decimal logarithms: position, velocity, quaternion, rate, biases; pose and IMU, by three channels
+# Decimal logarithms: position, velocity, attitude, rate, biases; pose and IMU, by three channels
 START = (-6.0, -5.0, -5.0, -1.0, -5.5, -9.0, 0.0, -1.5, 1.0, -1.0)
 STRIDES = (2.0, 1.0, 0.5)
 ROUNDS = 2
@@ -64,9 +65,9 @@ def _moved(point: np.ndarray, i: int, step: float) -> np.ndarray:
     return moved
 
 
-def expand(logs: Float[np.ndarray, "10"]) -> Noise:
+def expand(logs: Float[np.ndarray, "10"], attitude: Attitude) -> Noise:
     """The variances of all states and channels from ten decimal logarithms."""
-    q, r = np.repeat(logs[:6], SIZES), np.repeat(logs[6:], 3).reshape(2, 6)
+    q, r = np.repeat(logs[:6], SIZES[attitude]), np.repeat(logs[6:], 3).reshape(2, 6)
     return Noise(10.0**q, 10.0**r)
 
 
@@ -79,7 +80,8 @@ def tune_flight(
     """The noise with an EKF's smallest loss on `setup.batch` windows of `setup.longest` steps."""
     check_flights(setup, flights)
     joined = Flights.joined(flights)
-    model = estimator(setup.vehicle, setup.without_pose)
+    model = estimator(setup.vehicle, setup.without_pose, setup.attitude)
+    P0, Q0, R0 = NOMINAL[setup.attitude]
     windows = jax.jit(lambda key: draw(key, joined, setup, setup.longest))(jax.random.key(seed))
 
     @jax.jit
@@ -88,8 +90,8 @@ def tune_flight(
         return pose_loss(filt, windows, P0, joined.dt, 0.0, window=setup.window_loss)
 
     def loss(logs: np.ndarray) -> float:
-        value = float(compiled(expand(logs)))
+        value = float(compiled(expand(logs, setup.attitude)))
         return value if np.isfinite(value) else float("inf")
 
     best, losses = search(loss, START, report)
-    return Tuned(jax.tree.map(jnp.asarray, expand(best)), losses)
+    return Tuned(jax.tree.map(jnp.asarray, expand(best, setup.attitude)), losses)

@@ -15,22 +15,23 @@ from sagewing.catalogue import ONBOARD
 from sagewing.errors import InputError
 from sagewing.filters import Filter, Step
 from sagewing.filters.loop import in_chunks
-from sagewing.logs.estimate.filters import build, check_filters, noise_of
+from sagewing.logs.estimate.filters import build, check_filters, log_attitude, noise_of
 from sagewing.logs.estimate.scores import InnovationSeries, score
 from sagewing.logs.flight import Pose
-from sagewing.logs.rotate import conjugate, rotate, to_euler
+from sagewing.logs.rotate import conjugate, rotate, to_euler, to_rotation_vector
 from sagewing.logs.timeline import Timeline
 from sagewing.logs.track import Scene, Track
+from sagewing.metrics.pose import pose_covariance, pose_std
 from sagewing.models.quadrotor import N_X, N_Z, Q, R, V
-from sagewing.problems.flight.setup import P0
+from sagewing.problems.flight.attitude import NOMINAL, Attitude, variances
 
 # Steps in one call of the compiled program: a call costs little, its results fit in memory, and
 # progress is shown often.
 CHUNK = 8192
 # The rows kept for files and pages: those with a pose, and so many a second between them.
 KEPT_HZ = 100.0
-# The variance of the first quaternion, if it was not measured.
-UNMEASURED_ATTITUDE = 0.05
+# The variance of the first attitude, if it was not measured, in rad^2.
+UNMEASURED_ATTITUDE = 0.2
 
 Windows = Sequence[tuple[float, float]]
 
@@ -60,9 +61,10 @@ def estimate_log(
     """
     check_filters(filters)
     hidden = check_outages(line, outages)
-    z = measurements(line, hidden)
     kept = _kept(line)
-    arrived = np.isfinite(z[kept]).sum(axis=1).astype(float)
+    kinds: dict[str, Attitude] = {name: log_attitude(learned.get(name)) for name in filters}
+    z = {attitude: measurements(line, hidden, attitude) for attitude in set(kinds.values())}
+    arrived = np.isfinite(next(iter(z.values()))[kept]).sum(axis=1).astype(float)
 
     turns = bool(np.isfinite(line.pose.quaternion).any())
     stopped = Event()
@@ -75,8 +77,9 @@ def estimate_log(
 
         noise = noise_of(learned.get(name), position_std, attitude_std, turns)
         filt = build(name, noise, learned.get(name), line.step, line.steps_a_pose)
+        start = _start(line, kinds[name])
         adapts = catalogue.entry(name).adapts
-        return _track(name, filt, line, z, kept, adapts, progress)
+        return _track(name, filt, start, line, z[kinds[name]], kept, adapts, progress)
 
     # A scan of one record keeps one core busy: two filters at a time use two.
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -125,9 +128,16 @@ def check_outages(line: Timeline, outages: Windows) -> np.ndarray:
     return line.steps_within(outages)
 
 
-def measurements(line: Timeline, hidden: np.ndarray) -> Float[np.ndarray, "T 6"]:
-    """Position relative to the start, and Euler angles; NaN where not measured or hidden."""
-    z = np.concatenate([line.pose.position - line.start[0], to_euler(line.pose.quaternion)], axis=1)
+def measurements(
+    line: Timeline, hidden: np.ndarray, attitude: Attitude
+) -> Float[np.ndarray, "T 6"]:
+    """Position relative to the start, and Euler angles or a rotation vector.
+
+    NaN where not measured or hidden.
+    """
+    q = line.pose.quaternion
+    angles = to_euler(q) if attitude == "euler" else to_rotation_vector(q)
+    z = np.concatenate([line.pose.position - line.start[0], angles], axis=1)
     z[hidden] = np.nan
     return z
 
@@ -154,28 +164,29 @@ def _hidden_pose(line: Timeline, hidden: np.ndarray, rows: np.ndarray) -> Pose |
     return _pose_where(line, hidden, rows) if hidden.any() else None
 
 
-def _start(line: Timeline) -> tuple[np.ndarray, np.ndarray]:
+def _start(line: Timeline, attitude: Attitude) -> tuple[np.ndarray, np.ndarray]:
     """x0 from the first pose and the velocity of the first positions, and P0."""
     _, velocity, q = line.start
-    x0, P = np.zeros(N_X), np.array(P0)
+    x0, P = np.zeros(N_X), np.array(NOMINAL[attitude].P0)
     x0[Q] = q
     x0[V] = rotate(conjugate(q[None]), velocity[None])[0]
     if not np.isfinite(line.pose.quaternion).any():
-        P[Q, Q] = UNMEASURED_ATTITUDE * np.eye(4)
+        unmeasured = variances(attitude, (0.0, 0.0, UNMEASURED_ATTITUDE, 0.0, 0.0, 0.0))
+        np.fill_diagonal(P, np.where(unmeasured > 0.0, unmeasured, np.diagonal(P)))
     return x0, P
 
 
 # What is kept of a step lies in two rows of numbers: many small ones would cost more than the step.
-POSE_ROW = {"position": 3, "quaternion": 4, "variance": 3, "turning": 16}
+POSE_ROW = {"position": 3, "quaternion": 4, "position_std": 3, "attitude_std": 3}
 SAID_ROW = {"ok": 1, "nis": 1, "restarts": 1, "nu": N_Z}
-NOISE_ROW = {"d": N_X + N_Z, "q": N_X, "r": N_Z}
 
 
 def _rows(step: Step, extra: None) -> tuple[Array, Array]:
     """What is kept of a step; of the covariance only what is shown leaves the program."""
     x, P = step.x, step.P
     nu = jnp.full(N_Z, jnp.nan, x.dtype) if step.innovation is None else step.innovation
-    pose = jnp.concatenate([x[R], x[Q], jnp.diagonal(P)[R], P[Q, Q].ravel()])
+    std = pose_std(pose_covariance(x[:, None], P[..., None]))[:, 0]
+    pose = jnp.concatenate([x[R], x[Q], std])
     counts = jnp.stack([step.ok.astype(x.dtype), step.nis, step.restarts])
     return pose, jnp.concatenate([counts, nu])
 
@@ -191,6 +202,7 @@ def _rows_with_noise(q0: Array, r0: Array, step: Step, extra: None) -> tuple[Arr
 def _track(
     name: str,
     filt: Filter,
+    start: tuple[np.ndarray, np.ndarray],
     line: Timeline,
     z: np.ndarray,
     kept: np.ndarray,
@@ -198,22 +210,22 @@ def _track(
     report: Callable[[float], None],
 ) -> tuple[Track, InnovationSeries]:
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
-    x0, P = _start(line)
     save = eqx.Partial(_rows_with_noise, filt.q0, filt.r0) if adapts else _rows
     parts = []
-    for rows, values, _ in in_chunks(filt, x0, P, z, line.imu, line.dt, save, steps=CHUNK):
+    for rows, values, _ in in_chunks(filt, *start, z, line.imu, line.dt, save, steps=CHUNK):
         inside = kept[(kept >= rows.start) & (kept < rows.stop)] - rows.start
         parts.append(tuple(a[inside] for a in values))
         report(rows.stop / len(z))
     pose, said = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
     pose = _cut(pose.astype(np.float64), POSE_ROW)
-    said = _cut(said, SAID_ROW | NOISE_ROW if adapts else SAID_ROW)
+    n = filt.q0.size
+    said = _cut(said, SAID_ROW | {"d": n + N_Z, "q": n, "r": N_Z} if adapts else SAID_ROW)
     arrived = np.isfinite(z[kept])
     track = Track(
         name,
         Pose(pose["position"] + line.start[0], pose["quaternion"]),
-        position_std=np.sqrt(np.maximum(pose["variance"], 0.0)),
-        attitude_std=_attitude_std(pose["quaternion"], pose["turning"]),
+        position_std=pose["position_std"],
+        attitude_std=pose["attitude_std"],
         nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
         **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
     )
@@ -225,11 +237,3 @@ def _track(
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:
     ends = np.cumsum(list(widths.values()))
     return dict(zip(widths, np.split(rows, ends[:-1], axis=1), strict=True))
-
-
-def _attitude_std(q: np.ndarray, turning: np.ndarray) -> np.ndarray:
-    """Of a small rotation in the body, 2 Xi^T dq, from the covariance of the quaternion."""
-    w, x, y, z = q.T
-    Xi = 2.0 * np.stack([[-x, -y, -z], [w, -z, y], [z, w, -x], [-y, x, w]])  # [4, 3, T]
-    variance = np.einsum("iat,tij,jat->ta", Xi, turning.reshape(-1, 4, 4), Xi)
-    return np.sqrt(np.maximum(variance, 0.0))

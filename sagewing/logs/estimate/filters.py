@@ -10,15 +10,23 @@ from sagewing.errors import InputError
 from sagewing.filters import Filter, per_prediction_step
 from sagewing.models import QuadrotorKinematic
 from sagewing.models.quadrotor import ANGLES, N_Z
-from sagewing.problems.flight.setup import Q0, R0, SIZES
+from sagewing.problems.flight.attitude import (
+    NOMINAL,
+    Attitude,
+    attitude_of,
+    variances,
+    with_attitude,
+)
 
 # Noise is given for steps of this length: those of the flights it was tuned or trained on.
 NOMINAL_STEP_S = 0.01
 # Without a measured attitude only the IMU tells it, and fitted noise, which leans on angles that
 # are measured, loses it. Then the process is as noisy as an IMU of a small vehicle is, a second:
-# position, velocity (0.1 m/s), quaternion (half of 0.01 rad), rate, and the biases (0.01 m/s^2 and
-# 0.001 rad/s).
-INERTIAL_Q = np.repeat((1e-4, 1e-2, 2.5e-5, 1e-3, 1e-4, 1e-6), SIZES) * NOMINAL_STEP_S
+# position, velocity (0.1 m/s), attitude (0.01 rad), rate, and the biases (0.01 m/s^2 and 0.001
+# rad/s).
+INERTIAL_Q = NOMINAL_STEP_S * np.array([1e-4, 1e-2, 1e-4, 1e-3, 1e-4, 1e-6])
+# Of filters without a learned part; the others have the attitude that their part was trained for.
+DEFAULT_ATTITUDE: Attitude = "error-state"
 
 
 def check_filters(names: Sequence[str]) -> None:
@@ -37,10 +45,15 @@ class LogNoise(NamedTuple):
 
 def build(name: str, noise: LogNoise, learned: Any, step_s: float, steps: float = 1.0) -> Filter:
     """A filter by its name, driven by the IMU, for so many steps of this length to a pose."""
-    model = QuadrotorKinematic(jacobian="euler")
+    model = with_attitude(QuadrotorKinematic(jacobian="euler"), log_attitude(learned))
     q, r = noise.q * step_s / NOMINAL_STEP_S, noise.r
     filt = catalogue.build(name, model, q, r, learned, own_noise=False)
     return per_prediction_step(filt, steps) if catalogue.entry(name).adapts else filt
+
+
+def log_attitude(learned: Any) -> Attitude:
+    """The kind of attitude of a filter with this learned part."""
+    return attitude_of(learned, DEFAULT_ATTITUDE)
 
 
 def noise_of(
@@ -55,7 +68,8 @@ def noise_of(
     change it; a worse one is.
     """
     own = catalogue.learned_noise(learned)
-    fitted = own is not None
+    fitted, attitude = own is not None, log_attitude(learned)
+    _, Q0, R0 = NOMINAL[attitude]
     q, r = (Q0, R0) if own is None else (own.q, own.r)
     q, r = np.array(q, np.float64), np.atleast_2d(np.array(r, np.float64))[0]
     told = np.full(N_Z, np.nan)
@@ -64,4 +78,4 @@ def noise_of(
     if attitude_std is not None:
         told[ANGLES] = attitude_std**2
     r = np.fmax(r, told) if fitted else np.where(np.isnan(told), r, told)
-    return LogNoise(q if turns else INERTIAL_Q, r)
+    return LogNoise(q if turns else variances(attitude, INERTIAL_Q), r)

@@ -16,16 +16,13 @@ from sagewing.models import (
     Vehicle,
 )
 from sagewing.models.quadrotor import GRAVITY, N_X, Q
+from sagewing.problems.flight.attitude import NOMINAL, Attitude, with_attitude
 from sagewing.problems.flight.records import WithoutPose
 from sagewing.problems.problem import Problem
 from sagewing.sim.degradation import Degradation
 
-# Paper, "Benchmarking": position, velocity, quaternion, rate, biases of accelerometer and gyroscope
-SIZES = (3, 3, 4, 3, 3, 3)
-P0 = np.diag(np.repeat((1e-1, 1.0, 1e-1, 1e-1, 1e-4, 1e-3), SIZES))
-Q0 = np.repeat((1e-2, 1e-1, 1e-2, 1e-1, 1e-5, 1e-5), SIZES)
-# One row for the pose and one for the IMU; the paper does not state the second.
-R0 = np.full((2, 6), 5e-2)
+# The paper's, of its 19 states.
+P0, Q0, R0 = NOMINAL["euler"]
 DT = 0.01
 
 # The paper's magnitudes are for samples at 1000 Hz; a row of our flights is the mean of ten.
@@ -51,19 +48,23 @@ _ACC_Z, _MOTORS = 3, slice(7, 11)
 _HOVER = 0.5  # motor command near hover
 
 
-def estimator(vehicle: Vehicle = QDRONE, without_pose: WithoutPose = "dynamic") -> Switched:
+def estimator(
+    vehicle: Vehicle = QDRONE,
+    without_pose: WithoutPose = "dynamic",
+    attitude: Attitude = "euler",
+) -> Switched:
     """The paper's two models: the IMU is the input and the pose is measured; without a pose the
     motors are the input and the IMU is measured.
 
     With `without_pose="drag"` the IMU stays the input, and the accelerometer measures the airspeed
     through the rotors' drag.
     """
-    kinematic = QuadrotorKinematic(jacobian="euler")
+    kinematic = with_attitude(QuadrotorKinematic(jacobian="euler"), attitude)
     if without_pose == "drag":
         drag = QuadrotorDrag(jacobian="euler", drag=vehicle.drag[:2])
-        return Switched((kinematic, drag), inputs=((0, 6), (0, 6)))
+        return Switched((kinematic, with_attitude(drag, attitude)), inputs=((0, 6), (0, 6)))
     dynamic = QuadrotorDynamic(jacobian="euler", vehicle=vehicle)
-    return Switched((kinematic, dynamic), inputs=((0, 6), (6, 10)))
+    return Switched((kinematic, with_attitude(dynamic, attitude)), inputs=((0, 6), (6, 10)))
 
 
 def degradation(noise: str, imu: str) -> Degradation:
@@ -81,10 +82,15 @@ def degradation(noise: str, imu: str) -> Degradation:
 
 
 def problem(training: dict[str, Any]) -> Problem:
-    """The flight problem with the vehicle of a card's `training`; by default the QDrone."""
-    without_pose = training.get("without_pose", "dynamic")
-    model = estimator(_vehicle(training.get("vehicle")), without_pose)
-    return Problem(model, Q0, R0, np.eye(N_X)[Q.start], P0, N_U, DT, near_hover)
+    """The flight problem with the vehicle and the attitude of a card's `training`.
+
+    By default the QDrone, and Euler angles: cards from before there was a choice name none.
+    """
+    without_pose, attitude = training.get("without_pose", "dynamic"), training.get("attitude")
+    attitude = "error-state" if attitude == "error-state" else "euler"
+    model = estimator(_vehicle(training.get("vehicle")), without_pose, attitude)
+    start, q, r = NOMINAL[attitude]
+    return Problem(model, q, r, np.eye(N_X)[Q.start], start, N_U, DT, near_hover)
 
 
 def near_hover(u: Float[np.ndarray, "T n_u"]) -> Float[np.ndarray, "T n_u"]:

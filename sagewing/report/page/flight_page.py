@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sagewing.logs.track import Scene
-from sagewing.report.page.channels import ATTENUATIONS, POSE, POSE_OR_IMU, STATES, Channel
+from sagewing.report.page import channels
 from sagewing.report.page.drawing import Drawing, drawing_of
 from sagewing.report.page.html import Picture, image, paragraph
 from sagewing.report.page.results_table import caption, html
@@ -72,21 +72,21 @@ def _packed(drawing: Drawing) -> dict[str, Any]:
     return {
         **drawing.about,
         "tracks": [
-            {"label": label(name), "colour": [light(name), dark(name)]}
-            for name in drawing.about["tracks"]
+            {"label": label(name), "colour": [light(name), dark(name)], **_channels(drawing, i)}
+            for i, name in enumerate(drawing.about["tracks"])
         ],
         "truth": {"colour": [COLOURS["truth"], dark("truth")]},
-        "channels": {
-            "q": _named(STATES),
-            "r": _named(POSE_OR_IMU if drawing.about["imu_measured"] else POSE),
-            "d": _named(ATTENUATIONS),
-        },
         "arrays": {name: _base64(array) for name, array in drawing.arrays.items()},
     }
 
 
-def _named(channels: Sequence[Channel]) -> list[dict[str, str]]:
-    return [channel._asdict() for channel in channels]
+def _channels(drawing: Drawing, i: int) -> dict[str, Any]:
+    """The names and units of a filter's noise, if it adapts some and they are known."""
+    q = drawing.arrays.get(f"{i}/q")
+    if q is None or len(q) not in channels.KNOWN:
+        return {"channels": {}}
+    named = channels.of_track(len(q), drawing.about["imu_measured"])
+    return {"channels": {key: [each._asdict() for each in row] for key, row in named.items()}}
 
 
 def _base64(array: np.ndarray) -> dict[str, Any]:

@@ -5,17 +5,21 @@ const ROW = 13; // pixels
 const DECADES = 8; // between the largest value and the lower end of the colour scale
 
 class HeatPanel extends TimePanel {
-  // field: "q", "r" or "d"; channels: [{ name, unit }], one a row
+  // field: "q", "r" or "d"
   constructor(parent, options) {
     super(parent, { ...options, margin: HEAT_MARGIN, height: 100, paperHeight: Infinity });
     this.options = options;
     this.field = options.field;
-    this.channels = options.channels;
     this.figure = this.canvas.parentElement;
   }
 
   get noise() {
     return view.followed === null ? null : array(`${view.followed}/${this.field}`);
+  }
+
+  // The name and unit of each row, if they are known.
+  get channels() {
+    return scene.tracks[view.followed].channels[this.field] ?? [];
   }
 
   get relative() {

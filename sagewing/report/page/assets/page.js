@@ -80,7 +80,7 @@ function heatPanels(parent) {
   };
   drawers.push({ whole: update, cursor: () => {} });
   const say = (field, about, unit) =>
-    new HeatPanel(parent, { name: field, about, unit, field, channels: scene.channels[field] });
+    new HeatPanel(parent, { name: field, about, unit, field });
   const units = "in the square of the channel's SI unit";
   say("q", "variance of the process noise", units);
   say("r", "variance of the measurement noise", units);
