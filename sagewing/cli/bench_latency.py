@@ -51,7 +51,7 @@ class BenchLatency:
     output: NewOutput = NewOutput(Path("out/bench-latency"))
     filters: Annotated[str, tyro.conf.arg(help=f"which: {KNOWN}")] = ",".join(FILTERS)
     models: str = ",".join(POLICIES)
-    """which models: lorenz, rossler, thomas (3 states), quadrotor (19)"""
+    """which: lorenz, rossler, thomas (3 states), quadrotor (19), quadrotor-error-state (18)"""
     backends: str = ",".join(BACKENDS)
     """jax and c are called from Python, c-loop is C alone"""
     steps: int = 100_000

@@ -35,7 +35,8 @@ class Export:
     policy: tyro.conf.Positional[str]
     """what was learned: a folder, the name of a shipped one, or none"""
     model: str | None = None
-    """lorenz, rossler, thomas, quadrotor, or FILE.py:NAME of your own; as trained by default"""
+    """lorenz, rossler, thomas, quadrotor, quadrotor-error-state, or FILE.py:NAME of your own; as
+    trained by default"""
     filter: Annotated[str | None, tyro.conf.arg(help=f"{KNOWN}; as trained by default")] = None
     linearization: Literal["taylor", "iterated", "unscented"] = "taylor"
     """how the filter linearises f and h: as EKF, iterated EKF or UKF"""

@@ -1,4 +1,4 @@
-"""The problems that have a name: three chaotic systems and a quadrotor."""
+"""The problems that have a name: three chaotic systems and a quadrotor, in two forms."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ from sagewing.problems.flight import setup
 from sagewing.problems.problem import Problem
 
 QUADROTOR = "quadrotor"
-MODELS = (*chaos.SYSTEMS, QUADROTOR)
+# With 18 errors instead of 19 states.
+ERROR_STATE = "quadrotor-error-state"
+MODELS = (*chaos.SYSTEMS, QUADROTOR, ERROR_STATE)
 
 
 def problem_named(name: str, training: dict[str, Any]) -> Problem:
@@ -17,6 +19,8 @@ def problem_named(name: str, training: dict[str, Any]) -> Problem:
         return chaos.problem(name)
     if name == QUADROTOR:
         return setup.problem(training)
+    if name == ERROR_STATE:
+        return setup.problem({**training, "attitude": "error-state"})
     raise InputError(
         f"There is no model {name!r}; known: {', '.join(MODELS)}, or FILE.py:NAME for your own."
     )

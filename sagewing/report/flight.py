@@ -90,7 +90,16 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
     references = [
         f"{LABELS[name]}: {text}." for name, text in REFERENCES.items() if name in present
     ]
-    return [CAPTION, *references]
+    return [CAPTION, *_attitudes(rows), *references]
+
+
+def _attitudes(rows: list[dict[str, Any]]) -> list[str]:
+    """Which filters have the paper's states and which an error state, if there are both."""
+    kinds = {row["filter"]: row["attitude"] for row in rows if "attitude" in row}
+    papers = [LABELS[name] for name, kind in kinds.items() if kind == "euler"]
+    if not papers or len(papers) == len(kinds):
+        return []
+    return [f"{', '.join(papers)}: the paper's 19 states and Euler angles; others: an error state."]
 
 
 def lines_of(
