@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sagewing.filters.guards import keep_where, prevent_fusion, valid
-from sagewing.filters.kernels import diagonal, diagonal_matrix, project, propagate
+from sagewing.filters.kernels import diagonal, diagonal_matrix, propagate
 from sagewing.filters.lifting import closed_form, derivative, per_sample
 from sagewing.filters.recovery import Recovery, clock_ok
+from sagewing.filters.square_root import Rooted
 from sagewing.models import Model
 from sagewing.models.model import error_after, measured_after, measured_by
 from sagewing.shapes import (
@@ -95,13 +96,21 @@ def correct(
     coordinates where `plus` is curved. For a quaternion that is normalised this removes the
     uncertainty of its length, which would grow with every Q and leak into the attitude.
     """
+    x, (P, _), ok = correct_rooted(model, x_pred, Rooted(P_pred), dx, Rooted(P))
+    return x, P, ok
+
+
+def correct_rooted(
+    model: Model, x_pred: States, before: Rooted, dx: Errors, after: Rooted
+) -> tuple[States, Rooted, Flags]:
+    """`correct` for P and its root."""
     x = per_sample(model.plus, x_pred, dx)
     first, last, _ = model.curved.indices(len(dx))
     if first < last:
-        P = project(change_of_errors(model, x_pred, dx, x), P, first)
-    ok = valid(x, diagonal(P))
-    x, P = keep_where(ok, (x, P), (x_pred, P_pred))
-    return x, P, ok
+        after = after.projected(change_of_errors(model, x_pred, dx, x), first)
+    ok = valid(x, diagonal(after.P))
+    x, after = keep_where(ok, (x, after), (x_pred, before))
+    return x, after, ok
 
 
 def change_of_errors(

@@ -24,12 +24,15 @@ def EKF(
     R0: Numbers,
     gate: float | None = None,
     linearization: Linearization = "taylor",
+    square_root: bool = False,
 ) -> AdaptiveFilter:
     """The extended Kalman filter: constant Q0 and R0, each a diagonal or a full matrix.
 
     With a `gate` a channel whose innovation exceeds that many standard deviations is left out.
     With `linearization="unscented"` it is the UKF, with "iterated" the iterated EKF; all filters
-    of this file take these, and `sw.Unscented` and `sw.Iterated` with settings.
+    of this file take these, and `sw.Unscented` and `sw.Iterated` with settings. `square_root=True`
+    works with a root of P: for single precision where the largest and the smallest variance of P
+    differ by more than 1e6.
 
     Example: `sw.EKF(sw.models.Lorenz(), Q0=[0.01] * 3, R0=[1.0, 2.0])`
     """
@@ -37,7 +40,9 @@ def EKF(
     r0, R_off = checks.measurement_noise(R0, model.modes)
     rule = AttenuationRule(_gated(Frozen(), gate), (1.0, 1.0), FLOOR, "prior")
     how = linearizer(linearization)
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, linearization=how)
+    return AdaptiveFilter(
+        model, q0, r0, Q_off, R_off, rule, linearization=how, square_root=square_root
+    )
 
 
 def SageHusa(
@@ -49,13 +54,14 @@ def SageHusa(
     gain_noise: GainNoise = "prior",
     gate: float | None = None,
     linearization: Linearization = "taylor",
+    square_root: bool = False,
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: the variances re-estimated with the fixed forgetting factor `b`.
 
     Full matrices Q0 and R0 keep their correlations.
     """
     policy = _gated(Fading(checks.forgetting_factor(b)), gate)
-    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization)
+    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization, square_root)
 
 
 def NDRSageHusa(
@@ -67,6 +73,7 @@ def NDRSageHusa(
     gain_noise: GainNoise | None = None,
     gate: float | None = None,
     linearization: Linearization = "taylor",
+    square_root: bool = False,
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
@@ -86,6 +93,7 @@ def NDRSageHusa(
         policy.bounds if bounds is None else bounds,
         gain_noise or cast(GainNoise, policy.gain_noise),
         linearization,
+        square_root,
         policy.adapts_in,
     )
     policy.check_sizes(filt.q0.size, filt.n_z)
@@ -139,6 +147,7 @@ def _adaptive(
     bounds: tuple[float, float],
     gain_noise: GainNoise,
     linearization: Linearization,
+    square_root: bool,
     adapts_in: tuple[int, ...] | None = None,
 ) -> AdaptiveFilter:
     checks.adaptation(bounds, gain_noise)
@@ -146,4 +155,4 @@ def _adaptive(
     r0, R_off = checks.measurement_noise(R0, model.modes)
     rule = AttenuationRule(policy, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise)
     how = linearizer(linearization)
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how, square_root)

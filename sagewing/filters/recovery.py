@@ -180,8 +180,10 @@ class Recovering(eqx.Module):
         P = jnp.where(widen, 2.0 * (P + diagonal_matrix(_variances(P))), P)
         counts = _saved(counts, verdict, x, variances)
         x = jnp.clip(x, -most, most)
-        nominal = self.restarted(state, x, P)._replace(recovery=counts)
-        state = _where(counts.settling > 0.0, nominal, state._replace(x=x, P=P, recovery=counts))
+        root = self.root_after(state, shrink, widen)
+        nominal = self.restarted(state, x, P)._replace(recovery=counts, **root)
+        state = state._replace(x=x, P=P, recovery=counts, **root)
+        state = _where(counts.settling > 0.0, nominal, state)
 
         safe_P = diagonal_matrix(jnp.minimum(RESTART_SIGMAS**2 * counts.safe_variances, most))
         fresh = begin(counts.safe_x, safe_P, counts.refused)
@@ -189,6 +191,10 @@ class Recovering(eqx.Module):
         restarted_state = self.restarted(state, counts.safe_x, safe_P)._replace(recovery=fresh)
         restart = counts.failed > PATIENCE
         return _where(restart, restarted_state, state)
+
+    def root_after(self, state: Any, shrink: Errors, widen: Flags) -> dict[str, Any]:
+        """The state's root of P after the same change of P, by its name; nothing if it has none."""
+        return {}
 
     def restarted(self, state: Any, x: States, P: Covariances) -> Any:
         """The state of a filter that restarts at x and P."""

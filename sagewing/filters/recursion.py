@@ -10,19 +10,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sagewing.errors import InputError
 from sagewing.filters import base_noise
 from sagewing.filters.base_noise import Base, covariance, measurement_noise, process_noise
 from sagewing.filters.equations import (
     broadcast_to_batch,
-    correct,
+    correct_rooted,
     likelihood,
     mask_missing_channels,
 )
 from sagewing.filters.guards import finite_derivative
-from sagewing.filters.kernels import gain, matvec, whiten
-from sagewing.filters.linearizations import Linearizer, Taylor
+from sagewing.filters.kernels import matvec, whiten
+from sagewing.filters.linearizations import Linearizer, Taylor, Unscented
 from sagewing.filters.protocols import Rule
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
+from sagewing.filters.square_root import Rooted, rescaled, root_of
 from sagewing.filters.step import Linearization, Step, StepInfo, Transition
 from sagewing.models import Model
 from sagewing.shapes import (
@@ -31,6 +33,7 @@ from sagewing.shapes import (
     Arrived,
     Covariances,
     Errors,
+    Flags,
     InnovationCov,
     Inputs,
     Measurements,
@@ -45,7 +48,8 @@ class FilterState(NamedTuple):
     """Everything the filter remembers from one step to the next.
 
     `mode` is the mode of the measurement that `r` belongs to, if the model has several; `base` the
-    base noise of the last step, if the model has noise of its own.
+    base noise of the last step, if the model has noise of its own; `U` the root of P, if the filter
+    works with it.
     """
 
     x: States
@@ -56,6 +60,7 @@ class FilterState(NamedTuple):
     recovery: Recovery
     mode: Values | None = None
     base: Base = Base()
+    U: Covariances | None = None
 
 
 class AdaptiveFilter(Recovering):
@@ -65,7 +70,8 @@ class AdaptiveFilter(Recovering):
 
     A model with several modes has a row of `r0` for each, and r is reset to it when the mode
     changes. With `adapts_in` the noise is adapted in these modes only; the others use the base
-    noise, and keep the adapted q until one of these modes returns.
+    noise, and keep the adapted q until one of these modes returns. With `square_root` the step
+    works with a root of P.
     """
 
     model: Model
@@ -76,6 +82,15 @@ class AdaptiveFilter(Recovering):
     rule: Rule
     adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
     linearization: Linearizer = Taylor()
+    square_root: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        """Refuse sigma points of a root, which are not implemented."""
+        if self.square_root and isinstance(self.linearization, Unscented):
+            raise InputError(
+                'square_root=True needs linearization "taylor" or "iterated": "unscented" adds the '
+                "covariance of its linearisation error to P."
+            )
 
     @property
     def n_x(self) -> int:
@@ -95,26 +110,32 @@ class AdaptiveFilter(Recovering):
             r, mode = r[0], jnp.zeros_like(x0[0])
         recovery = begin(x0, P0, r)
         memory, base = self.rule.init(q, r), base_noise.begin(self, q, r)
-        return FilterState(x0, P0, q, r, memory, recovery, mode, base)
+        U = root_of(P0) if self.square_root else None
+        return FilterState(x0, P0, q, r, memory, recovery, mode, base, U)
 
     def plain_step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Step, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        x, P, q_old, r = finite_derivative((state.x, state.P, state.q, state.r))
+        given = (state.x, state.P, state.U, state.q, state.r)
+        x, P, U, q_old, r = finite_derivative(given)
 
         # Predict
         q, q0, Q_off, mode = process_noise(self, state, x, q_old, u, dt)
         arguments = (self.model, state.recovery, x, P, u, dt)
         x_pred, F, FPF, predicted = self.linearization.predict(*arguments)
-        P_pred = FPF + covariance(q, Q_off, q0)
+        Q, diagonal_Q = covariance(q, Q_off, q0), Q_off is None
+        before = Rooted(P, U).predicted(F, FPF, predicted, Q, diagonal_only=diagonal_Q)
+        P_pred = before.P
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
         r, r0 = measurement_noise(self, state, x_pred, r, u, mode)
         R = self._R(r, r0, arrived)
         measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
         innovation, H, _ = measured
-        HPH, S, L, K, P_post, kept = gain(P_pred, H, measured.with_error(R), innovation)
+        R, diagonal_R = measured.with_error(R), self.R_off is None and measured.error is None
+        found, after = before.gain(H, R, innovation, diagonal_only=diagonal_R)
+        HPH, S, L, K, _, kept = found
         used, HPH = arrived & kept, measured.with_error(HPH)
         nu, H = jnp.where(kept, innovation, 0.0), jnp.where(kept[:, None], H, 0.0)
         white = whiten(L, nu)
@@ -125,24 +146,24 @@ class AdaptiveFilter(Recovering):
         # The noise of this step, and the gain by it
         noise, pending = self.rule.before_gain(state.memory, info)
         if noise.differs:
-            P_pred = noise.added_to(P_pred)
-            R = self._R(r if noise.r is None else noise.r, r0, used)
-            _, S, _, K, P_post, kept_again = gain(P_pred, H, measured.with_error(R))
-            kept = kept & kept_again
+            before = before.with_noise(noise)
+            R = measured.with_error(self._R(r if noise.r is None else noise.r, r0, used))
+            again, after = before.gain(H, R, None, diagonal_only=diagonal_R)
+            S, K, kept = again.S, again.K, kept & again.kept
 
         # Correct, and the noise to remember
-        dx = matvec(K, nu)
-        x, P, corrected = correct(self.model, x_pred, P_pred, dx, P_post)
+        dx, P_post = matvec(K, nu), after.P
+        x, (P, U), corrected = correct_rooted(self.model, x_pred, before, dx, after)
         adapted, memory = self.rule.after_correction(pending, info, dx, P_post)
         q, r = adapted.instead_of(q, r)
         q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_old)
 
         verdict = Verdict(arrived, kept, predicted & corrected)
         recovery, base = state.recovery.after_step(dt), state.base.after_step(q0, r0)
-        state = FilterState(x, P, q, r, memory, recovery, mode.now, base)
+        state = FilterState(x, P, q, r, memory, recovery, mode.now, base, U)
         values = (*base.changing(adapted, q, r, mode), adapted.d)
         values = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *values)
-        internals = (x_pred, P_pred, F, H, innovation, nu, S, K, adapted.trace)
+        internals = (x_pred, before.P, F, H, innovation, nu, S, K, adapted.trace)
         internals = (*internals, predicted, corrected)
         return state, Step(x, P, *values, *internals), verdict
 
@@ -153,19 +174,25 @@ class AdaptiveFilter(Recovering):
         so that it counts measurements and not predictions.
         """
         arguments = (self.model, state.recovery, state.x, state.P, u, dt)
-        x_pred, F, P, predicted = self.linearization.predict(*arguments)
+        x_pred, F, FPF, predicted = self.linearization.predict(*arguments)
         q, q0, Q_off, _ = process_noise(self, state, state.x, state.q, u, dt)
-        P_pred = P + covariance(q, Q_off, q0)
-        x, P, corrected = correct(self.model, x_pred, P_pred, jnp.zeros_like(state.q), P_pred)
+        Q, rooted = covariance(q, Q_off, q0), Rooted(state.P, state.U)
+        rooted = rooted.predicted(F, FPF, predicted, Q, diagonal_only=Q_off is None)
+        P_pred, no_dx = rooted.P, jnp.zeros_like(state.q)
+        x, (P, U), corrected = correct_rooted(self.model, x_pred, rooted, no_dx, rooted)
         nothing = jnp.zeros_like(state.r, bool)
         verdict = Verdict(nothing, nothing, predicted & corrected)
-        state = state._replace(x=x, P=P, recovery=state.recovery.after_step(dt))
+        state = state._replace(x=x, P=P, U=U, recovery=state.recovery.after_step(dt))
         none, no_nu = jnp.zeros_like(x[0]), jnp.zeros_like(state.r)
         d = jnp.zeros((len(state.q) + len(no_nu), *none.shape), x.dtype)
         counts = (verdict.ok, state.recovery.restarts)
         step = Step(x, P, none, none, *counts, state.q, state.r, d, x_pred, P_pred, F)
         step = step._replace(innovation=no_nu, nu=no_nu, predicted=predicted, corrected=corrected)
         return self.recovered(state, verdict), step
+
+    def root_after(self, state: FilterState, shrink: Errors, widen: Flags) -> dict[str, Any]:
+        """The root of P, as `recover` changes P."""
+        return {} if state.U is None else {"U": rescaled(state.U, shrink, widen)}
 
     def _R(self, r: Measurements, r0: Measurements, arrived: Arrived) -> InnovationCov:
         off = None if self.R_off is None else broadcast_to_batch(self.R_off, r)
