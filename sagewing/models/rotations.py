@@ -149,7 +149,16 @@ def unit(q: Quaternion) -> Quaternion:
 
 def product(a: Quaternion, b: Quaternion) -> Quaternion:
     """The rotation `b` followed, in the frame outside, by `a`."""
-    return rate_matrix(b[1:]) @ a + b[0] * a
+    w, x, y, z = a
+    c, d, e, f = b
+    return jnp.stack(
+        [
+            c * w - (d * x + e * y + f * z),
+            c * x + (d * w + f * y - e * z),
+            c * y + (e * w + d * z - f * x),
+            c * z + (f * w + e * x - d * y),
+        ]
+    )
 
 
 def conjugate(q: Quaternion) -> Quaternion:
