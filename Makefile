@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out/demo
+SLOWEST := --durations=15 --durations-min=3
 
 .PHONY: demo test lint types unit unit-first unit-second fuzz docs five-minutes bench lock clean
 
@@ -19,14 +20,15 @@ types: .venv/installed
 	$(BIN)/pyright
 
 # In two processes of about the same processor time: each has a core, and room for so many programs.
+# The second checks shapes in all that it traces; the first, of C and commands, in the commands only.
 unit: .venv/installed
 	$(MAKE) --jobs=2 --output-sync=target unit-first unit-second
 
 unit-first:
-	$(BIN)/pytest tests/test_[a-f]*.py
+	$(BIN)/pytest --jaxtyping-packages=sagewing.cli,beartype.beartype $(SLOWEST) tests/test_[a-f]*.py
 
 unit-second:
-	$(BIN)/pytest tests/test_[g-z]*.py
+	$(BIN)/pytest $(SLOWEST) tests/test_[g-z]*.py
 
 # Mutated files, random programs and troubled records, as many as one likes: some hours by default.
 FUZZ_EXAMPLES ?= 10000

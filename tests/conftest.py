@@ -8,9 +8,10 @@ import jaxtyping
 import pytest
 
 # The suite compiles thousands of programs that run for milliseconds. XLA is told to compile them
-# quickly: without its optimisations, and with the emitters that generate less code. A program that
-# several tests need is compiled once. Processes that a test starts do the same. XLA_FLAGS of one's
-# own, be it empty, are kept: with them the suite runs on the default emitters.
+# quickly: without its optimisations, with the emitters that generate less code, and each as one
+# module instead of up to 32 for its threads. A program that several tests need is compiled once.
+# Processes that a test starts do the same. XLA_FLAGS of one's own, be it empty, are kept: with them
+# the suite runs on the default emitters.
 PROGRAMS = tempfile.TemporaryDirectory(prefix="sagewing-programs-")
 SETTINGS = {
     "jax_compilation_cache_dir": PROGRAMS.name,
@@ -21,7 +22,8 @@ SETTINGS = {
 for name, value in SETTINGS.items():
     jax.config.update(name, value)
     os.environ[name.upper()] = str(value)
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+os.environ.setdefault("XLA_FLAGS", FLAGS)
 
 
 @pytest.fixture(scope="module", autouse=True)
