@@ -4,6 +4,7 @@ from sagewing.models import manifolds, rotations
 from sagewing.models.angles import wrap_angle
 from sagewing.models.constant_velocity import ConstantVelocity
 from sagewing.models.continuous import ContinuousModel
+from sagewing.models.delay import with_delay
 from sagewing.models.drift import with_drift
 from sagewing.models.error_state import ErrorState
 from sagewing.models.lorenz import Lorenz
@@ -39,6 +40,7 @@ __all__ = [
     "Vehicle",
     "manifolds",
     "rotations",
+    "with_delay",
     "with_drift",
     "wrap_angle",
 ]

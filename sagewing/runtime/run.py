@@ -13,6 +13,7 @@ from jax.core import Tracer
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.delayed import in_time
 from sagewing.filters.loop import Save
 from sagewing.filters.protocols import Filter
 from sagewing.filters.reported import reported_inputs, with_reported_noise
@@ -42,6 +43,7 @@ def run(
     backend: RunBackend = "jax",
     *,
     R: Numbers | None = None,
+    delay: Numbers | None = None,
     save: None = None,
     extra: Any = None,
     smooth: bool = False,
@@ -61,6 +63,7 @@ def run(
     backend: RunBackend = "jax",
     *,
     R: Numbers | None = None,
+    delay: Numbers | None = None,
     save: Save,
     extra: Any = None,
 ) -> Saved: ...
@@ -77,6 +80,7 @@ def run(
     backend: RunBackend = "jax",
     *,
     R: Numbers | None = None,
+    delay: Numbers | None = None,
     save: Save | None = None,
     extra: Any = None,
     smooth: bool = False,
@@ -95,6 +99,10 @@ def run(
     `R` are the variances that the sensor itself reported, of the shape of z; a NaN is R0. A filter
     that adapts R adapts the factor between them and the truth.
 
+    `delay` says how many seconds late z is, as a number or one for each channel: each sample goes
+    to the row of the time at which it was taken. It must be a whole number of rows; the rest is
+    for `sw.models.with_delay`. Samples from before the first row are left out.
+
     With `save` (in JAX) a function of your own says what is kept of a step: `save(step, extra)`
     gets the `Step`, with all that it computed, and the step's part of the arrays in `extra`
     ([T, ...] or [B, T, ...], such as a truth). A batch is the last axis of what it gets and
@@ -105,6 +113,8 @@ def run(
 
     Example: `sw.run(filt, x0, P0, z, dt=0.01).x`
     """
+    if delay is not None:
+        z, mask, R = in_time(filt, z, u, dt, mask, R, delay)
     if R is not None:
         filt, u = with_reported_noise(filt), reported_inputs(z, u, R)
     if save is not None and (smooth or history):
