@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sagewing.filters import Attenuation as Attenuation
     from sagewing.filters import AttenuationPolicy as AttenuationPolicy
     from sagewing.filters import AttenuationRule as AttenuationRule
+    from sagewing.filters import Bank as Bank
     from sagewing.filters import Estimate as Estimate
     from sagewing.filters import Filter as Filter
     from sagewing.filters import Iterated as Iterated
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sagewing.filters import OracleEKF as OracleEKF
     from sagewing.filters import RememberedNoise as RememberedNoise
     from sagewing.filters import Result as Result
+    from sagewing.filters import RobustEKF as RobustEKF
     from sagewing.filters import Rule as Rule
     from sagewing.filters import SageHusa as SageHusa
     from sagewing.filters import Saved as Saved
@@ -61,7 +63,7 @@ _NAMES_BY_MODULE = {
         *("Result", "SageHusa", "Saved", "Smoothed", "smooth"),
         *("AdaptiveFilter", "Attenuation", "AttenuationPolicy", "AttenuationRule", "Estimate"),
         *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
-        *("Iterated", "Unscented"),
+        *("Bank", "Iterated", "RobustEKF", "Unscented"),
     ),
     "sagewing.filters.reported": ("with_reported_noise",),
     "sagewing.models": ("ContinuousModel", "ManifoldModel", "Model"),

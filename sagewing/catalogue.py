@@ -23,7 +23,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from sagewing.errors import InputError
-from sagewing.filters import EKF, ENNAKF, LEKF, VBAKF, Filter, KalmanNet, NDRSageHusa, SageHusa
+from sagewing.filters import (
+    EKF,
+    ENNAKF,
+    LEKF,
+    VBAKF,
+    Bank,
+    Filter,
+    KalmanNet,
+    NDRSageHusa,
+    RobustEKF,
+    SageHusa,
+)
 from sagewing.filters.protocols import TrainedPolicy
 from sagewing.models import Model
 from sagewing.policy import Network, Noise, Policy, Universal
@@ -36,6 +47,7 @@ from sagewing.shapes import Numbers
 GATE = 3.0
 # Names that studies and tables refer to.
 ORACLE, SHARED, UNIVERSAL = "ekf-oracle", "ndr-shared", "ndr-universal"
+GATED, ROBUST, BANK = "ekf-nominal-gated", "ekf-robust", "bank"
 ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
 # Commands with a default selection of filters.
 CHAOS, FLIGHT, DEMO = "bench chaos", "bench flight", "demo"
@@ -142,6 +154,23 @@ _BUILT_IN = (
         "#009E73",
         lambda model, Q0, R0, learned: VBAKF(model, Q0, R0),
         shown_by=(CHAOS,),
+    ),
+    _ekf(GATED, "EKF, gated", "#66A9CF", CHAOS, gate=GATE),
+    CatalogueEntry(
+        ROBUST,
+        "EKF, Student-t",
+        "#4D7F17",
+        lambda model, Q0, R0, learned: RobustEKF(model, Q0, R0),
+        modes=True,
+        shown_by=(CHAOS, FLIGHT),
+    ),
+    CatalogueEntry(
+        BANK,
+        "bank of 25 EKFs",
+        "#7A3E9D",
+        lambda model, Q0, R0, learned: Bank.grid(model, Q0, R0),
+        modes=True,
+        shown_by=(CHAOS, FLIGHT),
     ),
     _ekf("ekf-tuned", "EKF, tuned", "#003F66", CHAOS, FLIGHT, DEMO, needs=Noise),
     _ekf("ekf-gated", "EKF, tuned, gated", "#1B9E77", FLIGHT, DEMO, gate=GATE, needs=Noise),

@@ -79,7 +79,10 @@ def c_source(
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used[0], used[-1]),
             _in_precisions([table.text() for table in tables]),
-            *(_function(name, [body.text for body in pair]) for name, pair in bodies.items()),
+            *(
+                _function(_signature(name, made), [body.text for body in pair])
+                for name, pair in bodies.items()
+            ),
         ]
     )
     costs = {name: pair[-1].cost for name, pair in bodies.items()}
@@ -89,8 +92,15 @@ def c_source(
     return CSource(head, top + code, made, costs["step"].operations)
 
 
-def _function(name: str, texts: Sequence[str]) -> str:
-    return f"\n{SIGNATURES[name]}\n{{\n{_in_precisions(texts)}}}\n"
+def _signature(name: str, made: Program) -> str:
+    """The head of a function; the members of a bank are finite one by one."""
+    if name == "recover" and made.step.recover is not None and made.step.recover.finite.size > 1:
+        return SIGNATURES[name].replace("int finite", "const int *finite")
+    return SIGNATURES[name]
+
+
+def _function(signature: str, texts: Sequence[str]) -> str:
+    return f"\n{signature}\n{{\n{_in_precisions(texts)}}}\n"
 
 
 def _in_precisions(texts: Sequence[str]) -> str:

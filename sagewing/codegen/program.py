@@ -101,7 +101,7 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
             state, call = jax.tree.unflatten(structure, leaves), None
             if recovering is not None:
                 state, made, verdict = recovering.plain_step(state, z, u, dt, arrived)
-                call = RecoverCall(state.recovery.due(verdict.ok), *verdict)
+                call = RecoverCall(recovering.due(state, verdict), *verdict)
             else:
                 state, made = filt.step(state, z, u, dt, arrived)
             return state, fill_nominal_noise(filt, made.estimate, ()), call
@@ -118,7 +118,8 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
         old = [of_state(field) for field in members]
         inputs = [Argument("u")] if n_u else []
         seconds = Argument("dt", finite=True, not_negative=True)  # a step refuses others
-        verdict = Verdict(flags, flags, flag)
+        _, estimate, call = jax.eval_shape(step, leaves, z, flags, u, dt)
+        verdict = Verdict(*(call or RecoverCall(flag, flags, flags, flag))[1:])
         measured = [Argument("z", finite=True), Argument("arrived")]
         return Program(
             n_x,
@@ -126,7 +127,7 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
             n_z,
             n_u,
             members,
-            fields(jax.eval_shape(step, leaves, z, flags, u, dt)[1], dtype),
+            fields(estimate, dtype),
             traced(init, [Argument("x0"), Argument("P0", symmetric=True)], x0, P0),
             traced(step, [*old, *measured, *inputs, seconds], leaves, z, flags, u, dt),
             traced(predict_only, [*old, *inputs, seconds], leaves, u, dt),
@@ -178,10 +179,10 @@ def _output(graph: Graph, field: Field, value: Value) -> Value:
 
 
 def _lower_half(value: Value) -> Value:
-    """A symmetric matrix, whose upper half repeats the lower one to the last bit."""
+    """Symmetric matrices, whose upper half repeats the lower one to the last bit."""
     upper = np.triu_indices(len(value), 1)
     value = value.copy()
-    value[upper] = value.T[upper]
+    value[upper] = np.swapaxes(value, 0, 1)[upper]
     return value
 
 

@@ -50,12 +50,15 @@ class EstimateStores(NamedTuple):
 
 
 class RecoverArguments(NamedTuple):
-    """The names of the flags that `recover` is called with, and whether it is due."""
+    """The names of the flags that `recover` is called with, and whether it is due.
+
+    `finite` has one flag, or one for each member of a bank.
+    """
 
     due: str
     arrived: list[str]
     kept: list[str]
-    finite: str
+    finite: list[str]
 
 
 class StepEnd(NamedTuple):
@@ -144,7 +147,7 @@ def _estimate_stores(made: Program, step: Function, writer: Writer) -> EstimateS
 def _recover_arguments(step: Function, writer: Writer) -> RecoverArguments:
     flags = [[writer.lasting(node).text for node in value.ravel()] for value in step.recover or ()]
     due, arrived, kept, finite = flags
-    return RecoverArguments(due[0], arrived, kept, finite[0])
+    return RecoverArguments(due[0], arrived, kept, finite)
 
 
 def recover_call(
@@ -155,11 +158,17 @@ def recover_call(
     `flag` is the type of a flag, `both` the operator "and" of flags, `opening` the lines that ask
     whether the call is due, and `target` what it works on.
     """
+    finite = [f"kept {both} {name}" for name in given.finite]
+    several = [f"const {flag} finite_now[] = {{{', '.join(finite)}}};"] if finite[1:] else []
     lines = [
         *((1, line) for line in opening),
         (2, f"const {flag} measured_now[] = {{{', '.join(given.arrived)}}};"),
         (2, f"const {flag} kept_now[] = {{{', '.join(given.kept)}}};"),
-        (2, f"recover({target}, measured_now, kept_now, kept {both} {given.finite});"),
+        *((2, line) for line in several),
+        (
+            2,
+            f"recover({target}, measured_now, kept_now, {'finite_now' if several else finite[0]});",
+        ),
         (1, "}"),
     ]
     return [Statement(depth, text) for depth, text in lines]

@@ -1,6 +1,7 @@
 """Filters: the recursion, its rules, the other filters, and running them."""
 
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
+from sagewing.filters.bank import Bank
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.gain_networks import LEKF, KalmanNet
 from sagewing.filters.linearizations import Iterated, Unscented
@@ -19,6 +20,7 @@ from sagewing.filters.step import (
     StepInfo,
     StepNoise,
 )
+from sagewing.filters.student import RobustEKF
 from sagewing.filters.vbakf import VBAKF
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Attenuation",
     "AttenuationPolicy",
     "AttenuationRule",
+    "Bank",
     "Estimate",
     "Fading",
     "Filter",
@@ -44,6 +47,7 @@ __all__ = [
     "PerPredictionStep",
     "RememberedNoise",
     "Result",
+    "RobustEKF",
     "Rule",
     "SageHusa",
     "Saved",

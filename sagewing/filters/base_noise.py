@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.kernels import diagonal, diagonal_matrix
-from sagewing.filters.lifting import per_sample
+from sagewing.filters.lifting import PerRecord, per_sample
 from sagewing.filters.step import RememberedNoise
 from sagewing.shapes import (
     Covariances,
@@ -87,16 +87,23 @@ def measurement_noise(
     filt: "AdaptiveFilter", state: "FilterState", x: States, r: Measurements, u: Inputs, mode: Mode
 ) -> tuple[Measurements, Measurements]:
     """r of this step and its base; a change of mode resets r to it."""
-    if mode.now is None:
-        r0 = broadcast_to_batch(filt.r0, r)
-    else:
-        r0 = jnp.moveaxis(filt.r0[mode.now.astype(int)], -1, 0)
+    r0 = broadcast_to_batch(filt.r0, r) if mode.now is None else _of_mode(filt.r0, mode.now)
     given = per_sample(filt.model.measurement_noise, x, u) if filt.model.own_noise[1] else None
     if given is not None:
         r0 = jnp.where(given > 0.0, given, r0)
         assert state.base.r is not None
         r = _rescaled(r, r0, state.base.r)
     return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
+
+
+def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:
+    """The row of r0 that belongs to the mode."""
+    if not isinstance(r0, PerRecord):
+        return jnp.moveaxis(r0[mode.astype(int)], -1, 0)
+    row = r0.value[0]
+    for m in range(1, len(r0.value)):
+        row = jnp.where(mode == m, r0.value[m], row)
+    return row
 
 
 def _rescaled(variances: jax.Array, now: jax.Array, before: jax.Array) -> jax.Array:

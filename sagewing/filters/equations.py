@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from sagewing.filters.guards import keep_where, prevent_fusion, valid
 from sagewing.filters.kernels import diagonal, diagonal_matrix, propagate
-from sagewing.filters.lifting import closed_form, derivative, per_sample
+from sagewing.filters.lifting import PerRecord, closed_form, derivative, per_sample
 from sagewing.filters.recovery import Recovery, clock_ok
 from sagewing.filters.square_root import Rooted
 from sagewing.models import Model
@@ -139,7 +139,9 @@ def mask_missing_channels(R: InnovationCov, arrived: Arrived) -> InnovationCov:
     return jnp.where(arrived[:, None] & arrived[None], R, unit)
 
 
-def broadcast_to_batch(a: jax.Array, pattern: jax.Array) -> jax.Array:
-    """`a` with the batch axis of `pattern`: the same for every record."""
+def broadcast_to_batch(a: jax.Array | PerRecord, pattern: jax.Array) -> jax.Array:
+    """`a` with the batch axis of `pattern`: the same for every record, if it has none."""
+    if isinstance(a, PerRecord):
+        return a.value
     batch = pattern.shape[1:]
     return jnp.broadcast_to(a.reshape(a.shape + (1,) * len(batch)), a.shape + batch)

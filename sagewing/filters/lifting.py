@@ -1,8 +1,10 @@
 """Apply a user's functions, written for one record, to a batch in the last axis."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,6 +13,22 @@ from jaxtyping import Array, Float
 # code generator propagates every NaN of a model's own functions.
 MODEL = "sagewing.model"
 DIRECTIONS = "sagewing.directions"
+
+
+class PerRecord(eqx.Module):
+    """A number or array of a filter that differs between records: its last axis is the batch."""
+
+    value: Float[Array, "..."]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape for one record."""
+        return self.value.shape[:-1]
+
+    @property
+    def size(self) -> int:
+        """The number of entries for one record."""
+        return math.prod(self.shape)
 
 
 def per_sample(fn: Callable[..., Any], *args: Any) -> Any:

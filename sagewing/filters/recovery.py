@@ -150,9 +150,13 @@ class Recovering(eqx.Module):
         state, step, verdict = self.plain_step(state, z, u, dt, arrived)
         return self.recovered(state, verdict), step
 
+    def due(self, state: Any, verdict: Verdict) -> Flags:
+        """Whether `recover` must be called after a step."""
+        return state.recovery.due(verdict.ok)
+
     def recovered(self, state: Any, verdict: Verdict) -> Any:
         """The state after `recover`, for the records where that is due."""
-        due = state.recovery.due(verdict.ok)
+        due = self.due(state, verdict)
         constant, given = _without_derivatives((self, state))
 
         def recover(given: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
-from sagewing.filters import checks
+from sagewing.filters import Bank, checks
 from sagewing.filters.delayed import in_time
 from sagewing.filters.loop import Save
 from sagewing.filters.protocols import Filter
@@ -172,8 +172,11 @@ def _in_c(filt: Filter, state: Any, record: checks.Record) -> Result:
 
 
 def _compiled(filt: Filter, n_u: int, lanes: bool) -> CompiledFilter:
-    """The compiled filter; with `lanes` for many records, if the compiler has GNU C's vectors."""
-    if lanes:
+    """The compiled filter; with `lanes` for many records, if the compiler has GNU C's vectors.
+
+    The members of a bank are many already.
+    """
+    if lanes and not isinstance(filt, Bank):
         with contextlib.suppress(NotInC):
             return compiled_filter(filt, n_u, real_dtype(), lanes=True)
     return compiled_filter(filt, n_u, real_dtype())

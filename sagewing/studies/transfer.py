@@ -31,9 +31,9 @@ def native(gain_noise: GainNoise) -> str:
 
 
 def untuned() -> tuple[str, ...]:
-    """The filters of the flight table that have no learned part."""
-    names = catalogue.shown_by(catalogue.FLIGHT)
-    return tuple(name for name in names if catalogue.entry(name).needs is None)
+    """The EKF and the adaptive filters of the flight table that have no learned part."""
+    entries = (catalogue.entry(name) for name in catalogue.shown_by(catalogue.FLIGHT))
+    return tuple(e.name for e in entries if e.needs is None and (e.adapts or e.name == "ekf"))
 
 
 def to_chaos(

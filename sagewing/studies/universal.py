@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import stdtrit
 
 from sagewing import catalogue
-from sagewing.catalogue import ORACLE, UNIVERSAL
+from sagewing.catalogue import BANK, GATED, ORACLE, ROBUST, UNIVERSAL
 from sagewing.errors import check_known
 from sagewing.filters import Filter, NDRSageHusa, OracleEKF, Step, run_saving
 from sagewing.filters.equations import broadcast_to_batch
@@ -30,8 +30,9 @@ from sagewing.problems.unseen.systems import (
 )
 from sagewing.studies.chaos import RUNAWAY
 
-UNTRAINED = ("ekf", "shkf99", "shkf99-posterior", "vbakf")
+UNTRAINED = ("ekf", "shkf99", "shkf99-posterior", "vbakf", GATED, ROBUST, BANK)
 TUNED, LEARNED = "ekf-tuned", UNIVERSAL
+FILTERS = (*UNTRAINED, TUNED, LEARNED)  # the rows of the table
 TRAININGS = ("universal", "universal-1", "universal-2")
 LOST = 1e4  # in variances of the oracle: a run with a larger mean squared error is lost
 LARGEST = 1e10  # squared errors are clipped to this, NaN included
@@ -49,6 +50,11 @@ def check_systems(systems: Sequence[str]) -> None:
     check_known("system", systems, UNSEEN)
 
 
+def check_filters(filters: Sequence[str]) -> None:
+    """Refuse an unknown name, and list the known ones."""
+    check_known("filter", filters, FILTERS)
+
+
 class Ratios(NamedTuple):
     """For every run: the log of its RMS error over the oracle's, and whether it is lost."""
 
@@ -63,35 +69,46 @@ def bench(
     seed: int = 0,
     runs: int = 200,
     steps: int = 500,
+    filters: Sequence[str] = FILTERS,
     report: Callable[[str], None] = lambda note: None,
 ) -> list[dict[str, Any]]:
     """A row for every filter, system and case; the learned filter's row pools all policies."""
     check_systems(systems)
+    check_filters(filters)
     rows = []
     for name in systems:
         for case in CASES:
-            rows += _cell(name, case, policies, seed, runs, steps)
+            rows += _cell(name, case, policies, seed, runs, steps, tuple(filters))
             report(f"{name}, {case}")
     return rows
 
 
 def _cell(
-    name: str, case: str, policies: Sequence[Any], seed: int, runs: int, steps: int
+    name: str,
+    case: str,
+    policies: Sequence[Any],
+    seed: int,
+    runs: int,
+    steps: int,
+    filters: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     system, noise = UNSEEN[name], NoiseCase(*(jnp.asarray(v, float) for v in CASES[case]))
     cell = 1000 * list(UNSEEN).index(name) + list(CASES).index(case)
     k_tune, k_test = jax.random.split(jax.random.fold_in(jax.random.key(seed), cell))
-    best = _tuned(name, TUNING_RUNS, steps)(noise, k_tune)
-    squares = _scored(name, runs, steps)(tuple(policies), noise, best, k_test)
+    best = _tuned(name, TUNING_RUNS, steps)(noise, k_tune) if TUNED in filters else jnp.ones(2)
+    policies = policies if LEARNED in filters else ()
+    squares = _scored(name, runs, steps, filters)(tuple(policies), noise, best, k_test)
     squares = {key: np.asarray(value, np.float64) for key, value in squares.items()}
     labels = {"system": name, "case": case, "n_x": len(system.q0), "n_z": len(system.r0)}
     labels |= {"runs": runs, "steps": steps}
     rows = []
-    learned = [ratios(s, squares[ORACLE]) for s in squares[LEARNED]]
-    for filt in (*UNTRAINED, TUNED):
+    learned = [ratios(s, squares[ORACLE]) for s in squares.get(LEARNED, ())]
+    for filt in (f for f in FILTERS if f in filters and f != LEARNED):
         own = ratios(squares[filt], squares[ORACLE])
-        rows.append({"filter": filt, **labels, **_row(own), **paired_ratio(learned, own)})
-    rows.append({"filter": LEARNED, **labels, **_pooled(learned)})
+        paired = paired_ratio(learned, own) if learned else {}
+        rows.append({"filter": filt, **labels, **_row(own), **paired})
+    if learned:
+        rows.append({"filter": LEARNED, **labels, **_pooled(learned)})
     return rows
 
 
@@ -144,7 +161,9 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 @cache
-def _scored(name: str, runs: int, steps: int) -> Callable[..., dict[str, Array]]:
+def _scored(
+    name: str, runs: int, steps: int, names: tuple[str, ...] = FILTERS
+) -> Callable[..., dict[str, Array]]:
     """A compiled program that draws a case's records and scores every filter on them."""
     system = UNSEEN[name]
 
@@ -157,13 +176,18 @@ def _scored(name: str, runs: int, steps: int) -> Callable[..., dict[str, Array]]
         variance, of_oracle = _squares(system, oracle, drawn)
         q0, r0 = (jnp.asarray(np.asarray(a), drawn.z.dtype) for a in (system.q0, system.r0))
         filters = {
-            name: catalogue.build(name, system.model, system.q0, system.r0) for name in UNTRAINED
+            name: catalogue.build(name, system.model, system.q0, system.r0)
+            for name in UNTRAINED
+            if name in names
         }
         squares = {name: _squares(system, f, drawn, variance)[1] for name, f in filters.items()}
-        tuned = _Constant(system.model, best[0] * q0, best[1] * r0)
-        squares[TUNED] = _squares(system, tuned.filter(runs), drawn, variance)[1]
-        learned = [NDRSageHusa(system.model, system.q0, system.r0, p) for p in policies]
-        squares[LEARNED] = jnp.stack([_squares(system, f, drawn, variance)[1] for f in learned])
+        if TUNED in names:
+            tuned = _Constant(system.model, best[0] * q0, best[1] * r0)
+            squares[TUNED] = _squares(system, tuned.filter(runs), drawn, variance)[1]
+        if policies:
+            learned = [NDRSageHusa(system.model, system.q0, system.r0, p) for p in policies]
+            each = [_squares(system, f, drawn, variance)[1] for f in learned]
+            squares[LEARNED] = jnp.stack(each)
         return {**squares, ORACLE: of_oracle}
 
     return scored

@@ -1,0 +1,72 @@
+"""The weights of a bank's members, as logarithms: finite in float32, and never all zero.
+
+A member's weight is its probability by Bayes' rule, with two changes against models that are all
+wrong: the likelihood has heavy tails, so that one outlier does not decide, and old evidence fades.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from sagewing.filters.equations import LOG_2PI
+from sagewing.filters.kernels import IMPLAUSIBLE
+from sagewing.filters.step import Step
+
+# The smallest log weight: exp of it is a normal number in float32.
+FLOOR = -80.0
+# The log-likelihood of a member whose step failed, below that of the least likely other one.
+FAILED = 5.0
+
+PerMember = Float[Array, "members *batch"]
+
+
+def normalized(log_weights: PerMember) -> PerMember:
+    """Log weights of a sum of one; none is below the floor."""
+    return jnp.maximum(log_weights - log_sum(log_weights)[None], FLOOR)
+
+
+def log_sum(logs: PerMember) -> Float[Array, "*batch"]:
+    """log of the sum of exp over the members."""
+    largest = jnp.max(logs, axis=0)
+    return largest + jnp.log(jnp.sum(jnp.exp(logs - largest[None]), axis=0))
+
+
+def log_likelihood(
+    step: Step,
+    arrived: Bool[Array, "n_z members *batch"],
+    refused: Bool[Array, "n_z members *batch"],
+    dof: float | None,
+) -> PerMember:
+    """Of a step's measurement, for each member: Student's t, or normal without `dof`.
+
+    With `dof` degrees of freedom and m measured channels it is, but for what is equal for all
+    members, -1/2 log det S - (dof + m) / 2 log(1 + NIS / dof). A channel that a member refused
+    counts as an innovation at the limit of what it would not have refused.
+    """
+    limit = IMPLAUSIBLE**2
+    log_det = -2.0 * step.loglik - step.nis  # with log(2 pi) for each channel that was used
+    if step.innovation is not None:
+        variance = step.innovation**2 / limit
+        known = refused & jnp.isfinite(variance) & (variance > 0.0)
+        each = jnp.log(jnp.where(known, variance, 1.0)) + LOG_2PI
+        log_det = log_det + jnp.sum(jnp.where(known, each, 0.0), axis=0)
+    nis = step.nis + limit * jnp.sum(refused.astype(step.nis.dtype), axis=0)
+    if dof is None:
+        return -0.5 * (log_det + nis)
+    m = jnp.sum(arrived.astype(nis.dtype), axis=0)
+    return -0.5 * (log_det + (dof + m) * jnp.log1p(nis / dof))
+
+
+def penalized(logs: PerMember, failed: Bool[Array, "members *batch"]) -> PerMember:
+    """The log-likelihoods, where a member that failed is less likely than all others."""
+    failed = failed | ~jnp.isfinite(logs)
+    lowest = jnp.min(jnp.where(failed, jnp.inf, logs), axis=0)
+    lowest = jnp.where(jnp.isfinite(lowest), lowest, 0.0)
+    return jnp.where(failed, lowest[None] - FAILED, logs)
+
+
+def heaviest(log_weights: PerMember) -> jax.Array:
+    """The first member of the largest weight: 1 for it, 0 for the others."""
+    at = jnp.argmax(log_weights, axis=0)
+    places = jnp.arange(len(log_weights)).reshape(-1, *(1,) * at.ndim)
+    return places == at[None]
