@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from sagewing.errors import InputError
+from sagewing.filters.correlations import Correlations, correlations, off_diagonal
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.lifting import PerRecord, per_sample
@@ -66,20 +68,40 @@ def begin(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Base:
     return Base(q if process else None, r if measurement else None)
 
 
+def begin_correlations(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Correlations | None:
+    """The correlations of Q0 and R0, where they are adapted."""
+    if not filt.dense:
+        return None
+    Q_off, R_off = (
+        None if off is None else broadcast_to_batch(off, variances)
+        for off, variances in ((filt.Q_off, q), (filt.R_off, r))
+    )
+    return Correlations(correlations(q, Q_off), correlations(r, R_off))
+
+
 def process_noise(
     filt: "AdaptiveFilter", state: "FilterState", x: States, q: Errors, u: Inputs, dt: Steps
 ) -> tuple[Errors, Errors, Covariances | None, Mode]:
-    """q of this step, its base, the off-diagonals of Q0 if any, and the mode."""
+    """q of this step, its base, the off-diagonals that belong to the base if any, and the mode."""
     q0 = broadcast_to_batch(filt.q0, q)
     off = None if filt.Q_off is None else broadcast_to_batch(filt.Q_off, q)
     given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
     if given is not None:
         if given.ndim == x.ndim + 1:
+            if filt.dense:
+                raise InputError(
+                    f"dense=True adapts the correlations of Q; {type(filt.model).__name__}."
+                    "process_noise must return variances only, not a matrix with correlations."
+                )
             given, off = diagonal(given), given - diagonal_matrix(diagonal(given))
         q0 = jnp.where(given >= 0.0, given, q0)
         assert state.base.q is not None
         q = _rescaled(q, q0, state.base.q)
     mode = _mode(filt, state, u)
+    if state.correlations is not None:
+        adapted = off_diagonal(q0, state.correlations.q)
+        base = jnp.zeros_like(adapted) if off is None else off
+        off = adapted if mode.adapts is None else jnp.where(mode.adapts, adapted, base)
     return q if mode.adapts is None else jnp.where(mode.adapts, q, q0), q0, off, mode
 
 
@@ -94,6 +116,25 @@ def measurement_noise(
         assert state.base.r is not None
         r = _rescaled(r, r0, state.base.r)
     return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
+
+
+def step_correlations(
+    filt: "AdaptiveFilter", state: "FilterState", mode: Mode
+) -> Correlations | None:
+    """The remembered correlations; a change of mode resets those of R to none, as its R0 has."""
+    if state.correlations is None or mode.changed is None:
+        return state.correlations
+    C = state.correlations.r
+    return state.correlations._replace(r=jnp.where(mode.changed, 0.0, C))
+
+
+def off_diagonal_of_R(
+    filt: "AdaptiveFilter", r0: Measurements, C: InnovationCov | None
+) -> InnovationCov | None:
+    """The off-diagonals that belong to the base r0: by correlations C if given, else R0's."""
+    if C is not None:
+        return off_diagonal(r0, C)
+    return None if filt.R_off is None else broadcast_to_batch(filt.R_off, r0)
 
 
 def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:
@@ -128,4 +169,4 @@ def covariance(variances: jax.Array, off: InnovationCov | None, base: jax.Array)
         return diagonal_matrix(variances)
     known = base > 0.0
     scale = jnp.where(known, jnp.sqrt(variances / jnp.where(known, base, 1.0)), 1.0)
-    return diagonal_matrix(variances) + scale[:, None] * off * scale[None]
+    return diagonal_matrix(variances) + off * (scale[:, None] * scale[None])

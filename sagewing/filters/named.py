@@ -55,13 +55,19 @@ def SageHusa(
     gate: float | None = None,
     linearization: Linearization = "taylor",
     square_root: bool = False,
+    dense: bool = False,
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: the variances re-estimated with the fixed forgetting factor `b`.
 
-    Full matrices Q0 and R0 keep their correlations.
+    Full matrices Q0 and R0 keep their correlations, or with `dense=True` begin with them: the
+    correlations are then re-estimated, too. `bounds` are those of the variances. `q` and `r` of a
+    result are the variances; `sw.run(..., save=lambda step, _: (step.Q, step.R))` has the matrices.
+
+    Example, sensors whose errors are correlated in an unknown way:
+    `sw.SageHusa(model, Q0, R0, b=0.998, gain_noise="posterior", dense=True)`
     """
     policy = _gated(Fading(checks.forgetting_factor(b)), gate)
-    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization, square_root)
+    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization, square_root, dense)
 
 
 def NDRSageHusa(
@@ -74,10 +80,12 @@ def NDRSageHusa(
     gate: float | None = None,
     linearization: Linearization = "taylor",
     square_root: bool = False,
+    dense: bool | None = None,
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
-    `bounds`, `gain_noise` and `gate` default to those of the policy's training. Q0 and R0 may be
+    `bounds`, `gain_noise`, `gate` and `dense` default to those of the policy's training; `dense` is
+    that of `SageHusa`. Q0 and R0 may be
     None if the policy has learned its own nominal noise. The policy also sets the modes of a model
     in which the noise is adapted.
     """
@@ -94,6 +102,7 @@ def NDRSageHusa(
         gain_noise or cast(GainNoise, policy.gain_noise),
         linearization,
         square_root,
+        policy.dense if dense is None else dense,
         policy.adapts_in,
     )
     policy.check_sizes(filt.q0.size, filt.n_z)
@@ -148,6 +157,7 @@ def _adaptive(
     gain_noise: GainNoise,
     linearization: Linearization,
     square_root: bool,
+    dense: bool,
     adapts_in: tuple[int, ...] | None = None,
 ) -> AdaptiveFilter:
     checks.adaptation(bounds, gain_noise)
@@ -155,4 +165,4 @@ def _adaptive(
     r0, R_off = checks.measurement_noise(R0, model.modes)
     rule = AttenuationRule(policy, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise)
     how = linearizer(linearization)
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how, square_root)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how, square_root, dense)

@@ -123,6 +123,11 @@ class TrainedPolicy(AttenuationPolicy, Protocol):
         ...
 
     @property
+    def dense(self) -> bool:
+        """Whether correlations of Q and R are adapted."""
+        ...
+
+    @property
     def nominal(self) -> Any:
         """The policy's own nominal noise; None: it has none."""
         ...
