@@ -76,7 +76,8 @@ def begin_correlations(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Co
         None if off is None else broadcast_to_batch(off, variances)
         for off, variances in ((filt.Q_off, q), (filt.R_off, r))
     )
-    return Correlations(correlations(q, Q_off), correlations(r, R_off))
+    C_q = None if filt.dense == "R" else correlations(q, Q_off)
+    return Correlations(C_q, correlations(r, R_off))
 
 
 def process_noise(
@@ -88,17 +89,18 @@ def process_noise(
     given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
     if given is not None:
         if given.ndim == x.ndim + 1:
-            if filt.dense:
+            if filt.dense is True:
                 raise InputError(
-                    f"dense=True adapts the correlations of Q; {type(filt.model).__name__}."
-                    "process_noise must return variances only, not a matrix with correlations."
+                    "dense=True adapts the correlations of Q, but "
+                    f"{type(filt.model).__name__}.process_noise returns a matrix with its own: "
+                    'return variances there, or adapt those of R alone with dense="R".'
                 )
             given, off = diagonal(given), given - diagonal_matrix(diagonal(given))
         q0 = jnp.where(given >= 0.0, given, q0)
         assert state.base.q is not None
         q = _rescaled(q, q0, state.base.q)
     mode = _mode(filt, state, u)
-    if state.correlations is not None:
+    if state.correlations is not None and state.correlations.q is not None:
         adapted = off_diagonal(q0, state.correlations.q)
         base = jnp.zeros_like(adapted) if off is None else off
         off = adapted if mode.adapts is None else jnp.where(mode.adapts, adapted, base)

@@ -122,10 +122,10 @@ def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
     return 0.0 if abs(smallest) < rounding else smallest
 
 
-def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
+def adaptation(bounds: tuple[float, float], gain_noise: str, dense: bool | str = False) -> None:
     """Refuse invalid settings of an adaptive filter."""
     try:
-        low, high = (float(b) for b in bounds)
+        low, high = map(float, bounds)
     except (TypeError, ValueError):
         raise InputError(
             f"bounds must be two numbers, such as (0.5, 100); got {bounds!r}."
@@ -137,6 +137,8 @@ def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
         )
     if gain_noise not in ("prior", "posterior"):
         raise InputError(f'gain_noise must be "prior" or "posterior"; got {gain_noise!r}.')
+    if type(dense) is not bool and dense != "R":
+        raise InputError(f'dense must be False, "R" or True, for Q and R; got {dense!r}.')
 
 
 def forgetting_factor(b: Numbers) -> Float[Array, ""]:

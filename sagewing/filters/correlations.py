@@ -24,12 +24,14 @@ from sagewing.shapes import Covariances, InnovationCov
 LEAST = 0.01
 # The largest partial correlation, in a matrix from which LEAST has been taken.
 LARGEST = (1.0 - LEAST) ** 0.5
+# A variance differs from an equal one by less than this factor.
+ROUNDING = 1e-4
 
 
 class Correlations(NamedTuple):
-    """The correlations of Q and of R: symmetric matrices with a diagonal of zeros."""
+    """The correlations of Q, if they are adapted, and of R: symmetric, zero on the diagonal."""
 
-    q: Covariances
+    q: Covariances | None
     r: InnovationCov
 
 
@@ -73,20 +75,21 @@ def adapted(
     new: jax.Array,
     empirical: Matrix,
     share: jax.Array,
-    scale: jax.Array | None,
+    scale: jax.Array | float,
 ) -> Matrix:
-    """The correlations after a step in which the variances have changed from `old` to `new`.
+    """The correlations after a step in which the variances changed from `old` to `new`.
 
-    A variance that was lowered to its bound keeps its correlations; one that was raised to it, as
-    by noise of its own, keeps its covariances.
+    A `scale` of the variances leaves correlations as they are. Where a bound stopped a variance,
+    its share is the one that ends at the bound.
     """
-    D = root(share)
+    variances, target = diagonal(empirical), new / scale
+    blended = (1.0 - share) * old + share * variances
+    free = jnp.abs(blended - target) <= ROUNDING * target
+    to_bound = (target - old) / jnp.where(variances == old, 1.0, variances - old)
+    D = root(jnp.where(free, share, jnp.clip(to_bound, 0.0, share)))
     R = covariance_by(old, C)
-    blend = R + (empirical - R) * (D[:, None] * D[None])
-    if scale is not None:
-        C_scale = root(scale)
-        blend = blend * (C_scale[:, None] * C_scale[None])
-    wanted = correlations(jnp.maximum(diagonal(blend), new), blend)
+    R = R + (empirical - R) * (D[:, None] * D[None])
+    wanted = correlations(diagonal(R), R)
     wanted = jnp.where(jnp.isfinite(wanted), wanted, C)
     return jnp.where(some(D > 0.0), definite(wanted), C)
 
@@ -110,5 +113,5 @@ def definite(C: Matrix) -> Matrix:
         columns.append(jnp.concatenate([jnp.zeros_like(C[:j, j]), own[None], rho * others]))
         rest = rest[1:] * (1.0 - rho) * (1.0 + rho)
     L = jnp.stack(columns, axis=1)
-    product = matmul(L, transpose(L))
+    product = matmul(L, transpose(L))  # LEAST I and this have a diagonal of 1
     return product - diagonal_matrix(diagonal(product))

@@ -20,6 +20,8 @@ from sagewing.shapes import (
 )
 
 GainNoise = Literal["prior", "posterior"]
+# Which correlations are adapted: none, those of Q and R, or those of R.
+Dense = bool | Literal["R"]
 
 
 @runtime_checkable
@@ -123,8 +125,8 @@ class TrainedPolicy(AttenuationPolicy, Protocol):
         ...
 
     @property
-    def dense(self) -> bool:
-        """Whether correlations of Q and R are adapted."""
+    def dense(self) -> Dense:
+        """Which correlations are adapted."""
         ...
 
     @property

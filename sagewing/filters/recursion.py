@@ -29,7 +29,7 @@ from sagewing.filters.equations import (
 from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import matvec, whiten
 from sagewing.filters.linearizations import Linearizer, Taylor, Unscented
-from sagewing.filters.protocols import Rule
+from sagewing.filters.protocols import Dense, Rule
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.square_root import Rooted, rescaled, root_of
 from sagewing.filters.step import Linearization, Step, StepInfo, Transition
@@ -75,7 +75,8 @@ class AdaptiveFilter(Recovering):
     """An EKF whose noise covariances are re-estimated by a rule.
 
     `q0`, `r0` are the base variances, `Q_off`, `R_off` the off-diagonals (None: zero), whose
-    correlations are constant, or with `dense` where the rule's adaptation of them begins.
+    correlations are constant, or with `dense` are where the rule's adaptation of them begins
+    (with "R" for those of R only).
 
     A model with several modes has a row of `r0` for each, and r is reset to it when the mode
     changes. With `adapts_in` the noise is adapted in these modes only; the others use the base
@@ -92,7 +93,7 @@ class AdaptiveFilter(Recovering):
     adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
     linearization: Linearizer = Taylor()
     square_root: bool = eqx.field(static=True, default=False)
-    dense: bool = eqx.field(static=True, default=False)
+    dense: Dense = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
         """Refuse sigma points of a root, which are not implemented."""
@@ -184,7 +185,8 @@ class AdaptiveFilter(Recovering):
         internals = (x_pred, before.P, F, H, innovation, nu, S, K, adapted.trace)
         internals = (*internals, predicted, corrected)
         if C is not None:
-            internals = (*internals, covariance_by(q, C.q), covariance_by(r, C.r))
+            Q = None if C.q is None else covariance_by(q, C.q)
+            internals = (*internals, Q, covariance_by(r, C.r))
         return state, Step(x, P, *values, *internals), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:

@@ -76,7 +76,8 @@ class AttenuationRule(eqx.Module):
         C_before = C = None if info.correlations is None else info.correlations.r
         if C is not None and d.r is not None:
             R_hat = empirical_R(info.nu, linear, d.curvature)
-            C = adapted(C, info.r, r, R_hat, *_where(info.arrived, d.r, d.scale_r))
+            share, scale = _where(info.arrived, d.r, d.scale_r)
+            C = adapted(C, info.r, r, R_hat, share, scale)
         r_gain, C_gain = (r, C) if self.gain_noise == "posterior" else (None, None)
         if d.inflate_r is not None:
             r_gain = (info.r if r_gain is None else r_gain) * d.inflate_r
@@ -98,7 +99,7 @@ class AttenuationRule(eqx.Module):
         C = info.correlations
         if C is not None and C_r is not None:
             C = C._replace(r=C_r)
-            if d.q is not None:
+            if C.q is not None and d.q is not None:
                 Q_hat = empirical_Q(correction, P, linear, d.curvature)
                 # A state without noise in Q0 stays uncorrelated
                 share, scale = _where(arrived & (linear.q0 > 0.0), d.q, d.scale_q)
@@ -161,10 +162,10 @@ def empirical_Q(
 
 def _where(
     flags: Flags, share: jax.Array, scale: jax.Array | None
-) -> tuple[jax.Array, jax.Array | None]:
+) -> tuple[jax.Array, jax.Array | float]:
     """The share and the scale of a decision where `flags` are set, no change elsewhere."""
     share = jnp.where(flags & ~jnp.isnan(share), share, 0.0)
-    return share, None if scale is None else jnp.where(flags, scale, 1.0)
+    return share, 1.0 if scale is None else jnp.where(flags, scale, 1.0)
 
 
 def bounded(

@@ -175,7 +175,7 @@ class Step(NamedTuple):
     The first fields are those of `Estimate`. Then the prediction, the innovation before and after
     implausible channels were set to zero, S and K of the correction, `trace`: the rule's values
     for training, and whether the prediction and the correction could be computed. `Q` and `R` are
-    the covariances whose variances are q and r, of a filter that adapts correlations.
+    the covariances whose variances are q and r, of a filter that adapts their correlations.
     """
 
     x: States

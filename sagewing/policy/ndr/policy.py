@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.filters.protocols import GainNoise
+from sagewing.filters.protocols import Dense, GainNoise
 from sagewing.filters.step import Attenuation, StepInfo
 from sagewing.policy.filter_settings import FilterSettings, StoredPolicy
 from sagewing.policy.layers import GRU, MLP
@@ -46,7 +46,7 @@ class Policy(StoredPolicy):
         nominal: Noise | None = None,
         gate: float | None = None,
         adapts_in: tuple[int, ...] | None = None,
-        dense: bool = False,
+        dense: Dense = False,
         *,
         key: PRNGKeyArray,
     ):

@@ -29,7 +29,7 @@ from jaxtyping import PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
-from sagewing.filters.protocols import GainNoise
+from sagewing.filters.protocols import Dense, GainNoise
 from sagewing.filters.step import Attenuation, Linearization, StepInfo
 from sagewing.policy.filter_settings import FilterSettings, StoredPolicy
 from sagewing.policy.ndr.architecture import DEEPEST
@@ -105,7 +105,7 @@ class Universal(StoredPolicy):
         nominal: Noise | None = None,
         gate: float | None = None,
         adapts_in: tuple[int, ...] | None = None,
-        dense: bool = False,
+        dense: Dense = False,
         alarm_threshold: float = 0.0,
         probe_sigmas: float = 0.0,
         *,
