@@ -289,7 +289,7 @@ def test_single_precision_keeps_all_covariances_positive_definite():
         for M in sw.run(filt, *start, wild(steps), dt=dt, save=covariances).values:
             M = np.asarray(M)
             assert M.dtype == np.float32
-            assert np.all(M == np.swapaxes(M, -1, -2))
+            assert np.all(np.swapaxes(M, -1, -2) == M)
             s = np.sqrt(np.diagonal(M, axis1=-2, axis2=-1).astype(float))
             assert np.linalg.eigvalsh(M / (s[..., None] * s[..., None, :])).min() > 0.0
 
