@@ -11,11 +11,12 @@ import jax.numpy as jnp
 
 from sagewing.errors import InputError
 from sagewing.filters.correlations import Correlations, correlations, off_diagonal
-from sagewing.filters.equations import broadcast_to_batch
+from sagewing.filters.equations import broadcast_to_batch, mask_missing_channels
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.lifting import PerRecord, per_sample
 from sagewing.filters.step import RememberedNoise
 from sagewing.shapes import (
+    Arrived,
     Covariances,
     Errors,
     Flags,
@@ -120,9 +121,7 @@ def measurement_noise(
     return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
 
 
-def step_correlations(
-    filt: "AdaptiveFilter", state: "FilterState", mode: Mode
-) -> Correlations | None:
+def step_correlations(state: "FilterState", mode: Mode) -> Correlations | None:
     """The remembered correlations; a change of mode resets those of R to none, as its R0 has."""
     if state.correlations is None or mode.changed is None:
         return state.correlations
@@ -130,13 +129,19 @@ def step_correlations(
     return state.correlations._replace(r=jnp.where(mode.changed, 0.0, C))
 
 
-def off_diagonal_of_R(
-    filt: "AdaptiveFilter", r0: Measurements, C: InnovationCov | None
-) -> InnovationCov | None:
-    """The off-diagonals that belong to the base r0: by correlations C if given, else R0's."""
+def R_of(
+    filt: "AdaptiveFilter",
+    r: Measurements,
+    r0: Measurements,
+    C: Correlations | None,
+    arrived: Arrived,
+) -> InnovationCov:
+    """R with the variances r, adapted from r0, and the correlations C, or without C those of R0."""
     if C is not None:
-        return off_diagonal(r0, C)
-    return None if filt.R_off is None else broadcast_to_batch(filt.R_off, r0)
+        off = off_diagonal(r0, C.r)
+    else:
+        off = None if filt.R_off is None else broadcast_to_batch(filt.R_off, r)
+    return mask_missing_channels(covariance(r, off, r0), arrived)
 
 
 def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:

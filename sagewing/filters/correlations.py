@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from sagewing.filters.guards import some
 from sagewing.filters.kernels import Matrix, diagonal, diagonal_matrix, matmul, transpose
-from sagewing.shapes import Covariances, InnovationCov
+from sagewing.shapes import Covariances, Errors, InnovationCov, Measurements
 
 # The smallest eigenvalue of a correlation matrix.
 LEAST = 0.01
@@ -33,6 +33,10 @@ class Correlations(NamedTuple):
 
     q: Covariances | None
     r: InnovationCov
+
+    def covariances(self, q: Errors, r: Measurements) -> tuple[Covariances | None, InnovationCov]:
+        """Q, if its correlations are adapted, and R with these variances."""
+        return None if self.q is None else covariance_by(q, self.q), covariance_by(r, self.r)
 
 
 def correlations(variances: jax.Array, off: Matrix | None) -> Matrix:

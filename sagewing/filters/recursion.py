@@ -12,20 +12,9 @@ from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import base_noise
-from sagewing.filters.base_noise import (
-    Base,
-    covariance,
-    measurement_noise,
-    process_noise,
-    step_correlations,
-)
-from sagewing.filters.correlations import Correlations, covariance_by
-from sagewing.filters.equations import (
-    broadcast_to_batch,
-    correct_rooted,
-    likelihood,
-    mask_missing_channels,
-)
+from sagewing.filters.base_noise import Base, covariance, measurement_noise, process_noise
+from sagewing.filters.correlations import Correlations
+from sagewing.filters.equations import broadcast_to_batch, correct_rooted, likelihood
 from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import matvec, whiten
 from sagewing.filters.linearizations import Linearizer, Taylor, Unscented
@@ -41,7 +30,6 @@ from sagewing.shapes import (
     Covariances,
     Errors,
     Flags,
-    InnovationCov,
     Inputs,
     Measurements,
     States,
@@ -75,8 +63,7 @@ class AdaptiveFilter(Recovering):
     """An EKF whose noise covariances are re-estimated by a rule.
 
     `q0`, `r0` are the base variances, `Q_off`, `R_off` the off-diagonals (None: zero), whose
-    correlations are constant, or with `dense` are where the rule's adaptation of them begins
-    (with "R" for those of R only).
+    correlations are constant, or with `dense` (True, or "R": of R only) the first ones.
 
     A model with several modes has a row of `r0` for each, and r is reset to it when the mode
     changes. With `adapts_in` the noise is adapted in these modes only; the others use the base
@@ -130,8 +117,8 @@ class AdaptiveFilter(Recovering):
     ) -> tuple[FilterState, Step, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
         given = (state.x, state.P, state.U, state.q, state.r, state.correlations)
-        x, P, U, q_old, r, remembered = finite_derivative(given)
-        state = state._replace(correlations=remembered)
+        x, P, U, q_old, r, C = finite_derivative(given)
+        state = state._replace(correlations=C)
 
         # Predict
         q, q0, Q_off, mode = process_noise(self, state, x, q_old, u, dt)
@@ -143,9 +130,8 @@ class AdaptiveFilter(Recovering):
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
         r, r0 = measurement_noise(self, state, x_pred, r, u, mode)
-        C = step_correlations(self, state, mode)
-        C_r = None if C is None else C.r
-        R = self._R(r, r0, C_r, arrived)
+        C = base_noise.step_correlations(state, mode)
+        R = base_noise.R_of(self, r, r0, C, arrived)
         measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
         innovation, H, _ = measured
         diagonal_R = self.R_off is None and not self.dense and measured.error is None
@@ -163,9 +149,8 @@ class AdaptiveFilter(Recovering):
         noise, pending = self.rule.before_gain(state.memory, info)
         if noise.differs:
             before = before.with_noise(noise)
-            C_r = C_r if noise.correlations is None else noise.correlations
-            R = self._R(r if noise.r is None else noise.r, r0, C_r, used)
-            R = measured.with_error(R)
+            r_gain, C_gain = noise.instead_of(r, C)
+            R = measured.with_error(base_noise.R_of(self, r_gain, r0, C_gain, used))
             again, after = before.gain(H, R, None, diagonal_only=diagonal_R)
             S, K, kept = again.S, again.K, kept & again.kept
 
@@ -184,9 +169,7 @@ class AdaptiveFilter(Recovering):
         values = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *values)
         internals = (x_pred, before.P, F, H, innovation, nu, S, K, adapted.trace)
         internals = (*internals, predicted, corrected)
-        if C is not None:
-            Q = None if C.q is None else covariance_by(q, C.q)
-            internals = (*internals, Q, covariance_by(r, C.r))
+        internals = internals if C is None else (*internals, *C.covariances(q, r))
         return state, Step(x, P, *values, *internals), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
@@ -215,9 +198,3 @@ class AdaptiveFilter(Recovering):
     def root_after(self, state: FilterState, shrink: Errors, widen: Flags) -> dict[str, Any]:
         """The root of P, as `recover` changes P."""
         return {} if state.U is None else {"U": rescaled(state.U, shrink, widen)}
-
-    def _R(
-        self, r: Measurements, r0: Measurements, C: InnovationCov | None, arrived: Arrived
-    ) -> InnovationCov:
-        off = base_noise.off_diagonal_of_R(self, r0, C)
-        return mask_missing_channels(covariance(r, off, r0), arrived)

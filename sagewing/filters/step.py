@@ -128,6 +128,14 @@ class StepNoise(NamedTuple):
         """Whether this step needs another gain than that of the remembered noise."""
         return self.r is not None or self.added is not None
 
+    def instead_of(
+        self, r: Measurements, C: Correlations | None
+    ) -> tuple[Measurements, Correlations | None]:
+        """The noise of this step's gain instead of `r` and `C`, where it differs."""
+        if C is not None and self.correlations is not None:
+            C = C._replace(r=self.correlations)
+        return r if self.r is None else self.r, C
+
     def added_to(self, P_pred: Covariances) -> Covariances:
         """The predicted P of this step."""
         return P_pred if self.added is None else P_pred + self.added[:, None] * self.added[None]
