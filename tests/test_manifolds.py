@@ -318,6 +318,40 @@ class TooMany(OnlyPlus):
         return a - b
 
 
+class Narrow(sw.ManifoldModel):
+    """Two errors for three entries, of which `minus` may forget one."""
+
+    space = Direction()
+    forgets: bool = False
+
+    def transition(self, x, u, dt):
+        return x
+
+    def observe(self, x, u):
+        return x[:1]
+
+    def minus(self, a, b):
+        dx = self.space.minus(a, b)
+        return dx[:1] if self.forgets else dx
+
+
+@pytest.mark.parametrize(
+    ("model", "Q0", "P0", "words"),
+    [
+        (Narrow(), [0.1] * 3, np.eye(3), ["Narrow.plus", "Narrow.n_x is 3", "n_dx = 3"]),
+        (Narrow(), [0.1] * 2, np.eye(3), ["P0", "(2, 2)", "(3, 3)"]),
+        (Narrow(forgets=True), [0.1] * 2, np.eye(2), ["Narrow.minus", "(2,)", "n_dx = 2", "(1,)"]),
+    ],
+)
+def test_sizes_that_do_not_fit_the_errors_are_a_sentence(model, Q0, P0, words, as_a_user_runs_it):
+    filt, x0, z = sw.EKF(model, Q0, [0.1]), [1.0, 0.0, 0.0], np.zeros((2, 1))
+    for backend in ("jax", "c"):
+        with pytest.raises(sw.InputError) as error:
+            sw.run(filt, x0, P0, z, dt=DT, backend=backend)
+        for word in words:
+            assert word in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [

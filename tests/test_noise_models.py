@@ -191,6 +191,10 @@ def test_a_model_that_switches_has_the_noise_of_its_mode(record):
         ),
         (lambda z: sw.run(sw.EKF(Car(), Q0, R0), *START, z, R=-(z**2)), ["R", "positive"]),
         (
+            lambda z: sw.run(sw.EKF(Car(), Q0, R0), *START, z, R=np.full_like(z, np.inf)),
+            ["R", "finite", "60 other entries", "inf"],
+        ),
+        (
             lambda z: sw.run(sw.EKF(Car(), Q0, R0), *START, z, R=np.ones((3, 1))),
             ["R", "(60, 1)", "(3, 1)"],
         ),

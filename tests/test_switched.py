@@ -116,6 +116,17 @@ def test_a_switch_sets_r_back_and_keeps_q(name, record):
     assert np.all((inside >= low * (1 - 1e-5)) & (inside <= high * (1 + 1e-5)))
 
 
+def test_a_switch_forgets_the_correlations_of_R_and_keeps_those_of_Q(record):
+    z, u = record
+    filt = sw.SageHusa(MODEL, Q0, R0, b=0.95, gain_noise="posterior", dense=True)
+    silent = np.where(np.arange(T)[:, None] == FIRST, np.nan, z)
+    Q, R = sw.run(filt, X0, P0, silent, u, save=lambda step, _: (step.Q, step.R)).values
+    np.testing.assert_allclose(R[FIRST], np.diag(R0[1]), rtol=1e-6)
+    np.testing.assert_array_equal(Q[FIRST], Q[FIRST - 1])
+    assert abs(R[FIRST - 1, 0, 1]) > 1e-6
+    assert abs(R[FIRST + 20, 0, 1]) > 1e-6
+
+
 def test_a_policy_may_adapt_in_one_mode_only(record):
     """In the other mode the filter is the EKF of the base noise; q is back with the first mode."""
     z, u = record

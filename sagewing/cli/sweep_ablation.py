@@ -40,7 +40,7 @@ class SweepAblation:
     store: Path = Path("out/sweep-ablation.sqlite")
     """file for the results of all tasks"""
     variants: str = "paper"
-    """which: names, axes (depth, aux, input, gain, bounds, start), paper, ours or all"""
+    """which: names, axes (depth, aux, input, gain, bounds, dense, start), paper, ours or all"""
     seeds: int = 10
     """trainings of each variant"""
     seed: int = 0

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from sagewing.filters.equations import broadcast_to_batch
+from sagewing.errors import InputError
+from sagewing.filters.correlations import Correlations, correlations, off_diagonal
+from sagewing.filters.equations import broadcast_to_batch, mask_missing_channels
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.lifting import PerRecord, per_sample
 from sagewing.filters.step import RememberedNoise
 from sagewing.shapes import (
+    Arrived,
     Covariances,
     Errors,
     Flags,
@@ -66,20 +69,42 @@ def begin(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Base:
     return Base(q if process else None, r if measurement else None)
 
 
+def begin_correlations(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Correlations | None:
+    """The correlations of Q0 and R0, where they are adapted."""
+    if not filt.dense:
+        return None
+    Q_off, R_off = (
+        None if off is None else broadcast_to_batch(off, variances)
+        for off, variances in ((filt.Q_off, q), (filt.R_off, r))
+    )
+    C_q = None if filt.dense == "R" else correlations(q, Q_off)
+    return Correlations(C_q, correlations(r, R_off))
+
+
 def process_noise(
     filt: "AdaptiveFilter", state: "FilterState", x: States, q: Errors, u: Inputs, dt: Steps
 ) -> tuple[Errors, Errors, Covariances | None, Mode]:
-    """q of this step, its base, the off-diagonals of Q0 if any, and the mode."""
+    """q of this step, its base, the off-diagonals that belong to the base if any, and the mode."""
     q0 = broadcast_to_batch(filt.q0, q)
     off = None if filt.Q_off is None else broadcast_to_batch(filt.Q_off, q)
     given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
     if given is not None:
         if given.ndim == x.ndim + 1:
+            if filt.dense is True:
+                raise InputError(
+                    "dense=True adapts the correlations of Q, but "
+                    f"{type(filt.model).__name__}.process_noise returns a matrix with its own: "
+                    'return variances there, or adapt those of R alone with dense="R".'
+                )
             given, off = diagonal(given), given - diagonal_matrix(diagonal(given))
         q0 = jnp.where(given >= 0.0, given, q0)
         assert state.base.q is not None
         q = _rescaled(q, q0, state.base.q)
     mode = _mode(filt, state, u)
+    if state.correlations is not None and state.correlations.q is not None:
+        adapted = off_diagonal(q0, state.correlations.q)
+        base = jnp.zeros_like(adapted) if off is None else off
+        off = adapted if mode.adapts is None else jnp.where(mode.adapts, adapted, base)
     return q if mode.adapts is None else jnp.where(mode.adapts, q, q0), q0, off, mode
 
 
@@ -94,6 +119,29 @@ def measurement_noise(
         assert state.base.r is not None
         r = _rescaled(r, r0, state.base.r)
     return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
+
+
+def step_correlations(state: "FilterState", mode: Mode) -> Correlations | None:
+    """The remembered correlations; a change of mode resets those of R to none, as its R0 has."""
+    if state.correlations is None or mode.changed is None:
+        return state.correlations
+    C = state.correlations.r
+    return state.correlations._replace(r=jnp.where(mode.changed, 0.0, C))
+
+
+def R_of(
+    filt: "AdaptiveFilter",
+    r: Measurements,
+    r0: Measurements,
+    C: Correlations | None,
+    arrived: Arrived,
+) -> InnovationCov:
+    """R with the variances r, adapted from r0, and the correlations C, or without C those of R0."""
+    if C is not None:
+        off = off_diagonal(r0, C.r)
+    else:
+        off = None if filt.R_off is None else broadcast_to_batch(filt.R_off, r)
+    return mask_missing_channels(covariance(r, off, r0), arrived)
 
 
 def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:
@@ -128,4 +176,4 @@ def covariance(variances: jax.Array, off: InnovationCov | None, base: jax.Array)
         return diagonal_matrix(variances)
     known = base > 0.0
     scale = jnp.where(known, jnp.sqrt(variances / jnp.where(known, base, 1.0)), 1.0)
-    return diagonal_matrix(variances) + scale[:, None] * off * scale[None]
+    return diagonal_matrix(variances) + off * (scale[:, None] * scale[None])

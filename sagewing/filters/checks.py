@@ -122,10 +122,10 @@ def _smallest_eigenvalue(name: str, matrix: np.ndarray) -> float:
     return 0.0 if abs(smallest) < rounding else smallest
 
 
-def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
+def adaptation(bounds: tuple[float, float], gain_noise: str, dense: bool | str = False) -> None:
     """Refuse invalid settings of an adaptive filter."""
     try:
-        low, high = (float(b) for b in bounds)
+        low, high = map(float, bounds)
     except (TypeError, ValueError):
         raise InputError(
             f"bounds must be two numbers, such as (0.5, 100); got {bounds!r}."
@@ -137,6 +137,8 @@ def adaptation(bounds: tuple[float, float], gain_noise: str) -> None:
         )
     if gain_noise not in ("prior", "posterior"):
         raise InputError(f'gain_noise must be "prior" or "posterior"; got {gain_noise!r}.')
+    if type(dense) is not bool and dense != "R":
+        raise InputError(f'dense must be False, "R" or True, for Q and R; got {dense!r}.')
 
 
 def forgetting_factor(b: Numbers) -> Float[Array, ""]:
@@ -180,8 +182,9 @@ def model_shapes(filt: Filter, u: Any, dt: Any) -> None:
     model, name_of = filt.model, type(filt.model).__name__
     n_x, n_dx, n_z = filt.n_x, filt.q0.size, filt.n_z
     x, dx, z = (jax.ShapeDtypeStruct((n,), real_dtype()) for n in (n_x, n_dx, n_z))
-    by_Q, by_R = f"Q0 says n_x = {n_dx}", f"R0 says n_z = {n_z}"
-    by_x = f"{name_of}.n_x is {n_x}" if model.n_x else f"Q0 says n_x = {n_x}"
+    errors = "n_dx" if model.on_manifold else "n_x"
+    by_Q, by_R = f"Q0 says {errors} = {n_dx}", f"R0 says n_z = {n_z}"
+    by_x = f"{name_of}.n_x is {n_x}" if model.n_x else by_Q
     given_u = "no u" if u is None else f"u of shape {u.shape}"
     own = type(model)
     if (own.plus is Model.plus) != (own.minus is Model.minus) or (
@@ -197,7 +200,7 @@ def model_shapes(filt: Filter, u: Any, dt: Any) -> None:
             f"slice(6, 9); got {model.curved!r}."
         )
     for name, args, shape, because in (
-        ("plus", (x, dx), (n_x,), by_x),
+        ("plus", (x, dx), (n_x,), f"{by_x} and {by_Q}"),
         ("minus", (x, x), (n_dx,), by_Q),
         ("transition", (x, u, dt), (n_x,), by_x),
         ("observe", (x, u), (n_z,), by_R),
@@ -207,7 +210,7 @@ def model_shapes(filt: Filter, u: Any, dt: Any) -> None:
         ("observe_jacobian", (x, u), (n_z, n_dx), f"{by_Q} and {by_R}"),
     ):
         if name == "plus" and not model.on_manifold:
-            name, args = "normalize", (x,)
+            name, args, because = "normalize", (x,), by_x
         method = f"{name_of}.{name}"
         try:
             out = jax.eval_shape(getattr(model, name), *args)

@@ -7,7 +7,13 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.linearizations import Linearizer, linearizer
-from sagewing.filters.protocols import AttenuationPolicy, Filter, GainNoise, TrainedPolicy
+from sagewing.filters.protocols import (
+    AttenuationPolicy,
+    Dense,
+    Filter,
+    GainNoise,
+    TrainedPolicy,
+)
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
 from sagewing.models import Model
@@ -55,13 +61,19 @@ def SageHusa(
     gate: float | None = None,
     linearization: Linearization = "taylor",
     square_root: bool = False,
+    dense: Dense = False,
 ) -> AdaptiveFilter:
     """The Sage-Husa filter: the variances re-estimated with the fixed forgetting factor `b`.
 
-    Full matrices Q0 and R0 keep their correlations.
+    Full matrices Q0 and R0 keep their correlations. With `dense="R"` those of R are re-estimated,
+    too, from those of R0 on; with `dense=True` those of Q as well. `bounds` are the variances',
+    which `q` and `r` of a result are; `sw.run(..., save=lambda step, _: step.R)` has the matrix.
+
+    Example, sensors whose errors are correlated in an unknown way:
+    `sw.SageHusa(model, Q0, R0, b=0.998, gain_noise="posterior", dense="R")`
     """
     policy = _gated(Fading(checks.forgetting_factor(b)), gate)
-    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization, square_root)
+    return _adaptive(model, Q0, R0, policy, bounds, gain_noise, linearization, square_root, dense)
 
 
 def NDRSageHusa(
@@ -74,10 +86,12 @@ def NDRSageHusa(
     gate: float | None = None,
     linearization: Linearization = "taylor",
     square_root: bool = False,
+    dense: Dense | None = None,
 ) -> AdaptiveFilter:
     """The NDR-SHKF: a policy chooses a forgetting factor for every channel at every step.
 
-    `bounds`, `gain_noise` and `gate` default to those of the policy's training. Q0 and R0 may be
+    `bounds`, `gain_noise`, `gate` and `dense` default to those of the policy's training; `dense` is
+    that of `SageHusa`. Q0 and R0 may be
     None if the policy has learned its own nominal noise. The policy also sets the modes of a model
     in which the noise is adapted.
     """
@@ -94,6 +108,7 @@ def NDRSageHusa(
         gain_noise or cast(GainNoise, policy.gain_noise),
         linearization,
         square_root,
+        policy.dense if dense is None else dense,
         policy.adapts_in,
     )
     policy.check_sizes(filt.q0.size, filt.n_z)
@@ -148,11 +163,12 @@ def _adaptive(
     gain_noise: GainNoise,
     linearization: Linearization,
     square_root: bool,
+    dense: Dense,
     adapts_in: tuple[int, ...] | None = None,
 ) -> AdaptiveFilter:
-    checks.adaptation(bounds, gain_noise)
+    checks.adaptation(bounds, gain_noise, dense)
     q0, Q_off = checks.process_noise(Q0, model)
     r0, R_off = checks.measurement_noise(R0, model.modes)
     rule = AttenuationRule(policy, (float(bounds[0]), float(bounds[1])), FLOOR, gain_noise)
     how = linearizer(linearization)
-    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how, square_root)
+    return AdaptiveFilter(model, q0, r0, Q_off, R_off, rule, adapts_in, how, square_root, dense)

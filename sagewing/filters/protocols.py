@@ -20,6 +20,8 @@ from sagewing.shapes import (
 )
 
 GainNoise = Literal["prior", "posterior"]
+# Which correlations are adapted: none, those of Q and R, or those of R.
+Dense = bool | Literal["R"]
 
 
 @runtime_checkable
@@ -120,6 +122,11 @@ class TrainedPolicy(AttenuationPolicy, Protocol):
     @property
     def adapts_in(self) -> tuple[int, ...] | None:
         """The modes in which the noise is adapted; None: all."""
+        ...
+
+    @property
+    def dense(self) -> Dense:
+        """Which correlations are adapted."""
         ...
 
     @property

@@ -13,16 +13,12 @@ from jaxtyping import Array, Float
 from sagewing.errors import InputError
 from sagewing.filters import base_noise
 from sagewing.filters.base_noise import Base, covariance, measurement_noise, process_noise
-from sagewing.filters.equations import (
-    broadcast_to_batch,
-    correct_rooted,
-    likelihood,
-    mask_missing_channels,
-)
+from sagewing.filters.correlations import Correlations
+from sagewing.filters.equations import broadcast_to_batch, correct_rooted, likelihood
 from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import matvec, whiten
 from sagewing.filters.linearizations import Linearizer, Taylor, Unscented
-from sagewing.filters.protocols import Rule
+from sagewing.filters.protocols import Dense, Rule
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.square_root import Rooted, rescaled, root_of
 from sagewing.filters.step import Linearization, Step, StepInfo, Transition
@@ -34,7 +30,6 @@ from sagewing.shapes import (
     Covariances,
     Errors,
     Flags,
-    InnovationCov,
     Inputs,
     Measurements,
     States,
@@ -49,7 +44,7 @@ class FilterState(NamedTuple):
 
     `mode` is the mode of the measurement that `r` belongs to, if the model has several; `base` the
     base noise of the last step, if the model has noise of its own; `U` the root of P, if the filter
-    works with it.
+    works with it; `correlations` those of Q and R, if the filter adapts them.
     """
 
     x: States
@@ -61,12 +56,14 @@ class FilterState(NamedTuple):
     mode: Values | None = None
     base: Base = Base()
     U: Covariances | None = None
+    correlations: Correlations | None = None
 
 
 class AdaptiveFilter(Recovering):
     """An EKF whose noise covariances are re-estimated by a rule.
 
-    `q0`, `r0` are the base variances, `Q_off`, `R_off` the constant off-diagonals (None: zero).
+    `q0`, `r0` are the base variances, `Q_off`, `R_off` the off-diagonals (None: zero), whose
+    correlations are constant, or with `dense` (True, or "R": of R only) the first ones.
 
     A model with several modes has a row of `r0` for each, and r is reset to it when the mode
     changes. With `adapts_in` the noise is adapted in these modes only; the others use the base
@@ -83,6 +80,7 @@ class AdaptiveFilter(Recovering):
     adapts_in: tuple[int, ...] | None = eqx.field(static=True, default=None)
     linearization: Linearizer = Taylor()
     square_root: bool = eqx.field(static=True, default=False)
+    dense: Dense = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
         """Refuse sigma points of a root, which are not implemented."""
@@ -111,14 +109,16 @@ class AdaptiveFilter(Recovering):
         recovery = begin(x0, P0, r)
         memory, base = self.rule.init(q, r), base_noise.begin(self, q, r)
         U = root_of(P0) if self.square_root else None
-        return FilterState(x0, P0, q, r, memory, recovery, mode, base, U)
+        C = base_noise.begin_correlations(self, q, r)
+        return FilterState(x0, P0, q, r, memory, recovery, mode, base, U, C)
 
     def plain_step(
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Step, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        given = (state.x, state.P, state.U, state.q, state.r)
-        x, P, U, q_old, r = finite_derivative(given)
+        given = (state.x, state.P, state.U, state.q, state.r, state.correlations)
+        x, P, U, q_old, r, C = finite_derivative(given)
+        state = state._replace(correlations=C)
 
         # Predict
         q, q0, Q_off, mode = process_noise(self, state, x, q_old, u, dt)
@@ -130,10 +130,12 @@ class AdaptiveFilter(Recovering):
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
         r, r0 = measurement_noise(self, state, x_pred, r, u, mode)
-        R = self._R(r, r0, arrived)
+        C = base_noise.step_correlations(state, mode)
+        R = base_noise.R_of(self, r, r0, C, arrived)
         measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
         innovation, H, _ = measured
-        R, diagonal_R = measured.with_error(R), self.R_off is None and measured.error is None
+        diagonal_R = self.R_off is None and not self.dense and measured.error is None
+        R = measured.with_error(R)
         found, after = before.gain(H, R, innovation, diagonal_only=diagonal_R)
         HPH, S, L, K, _, kept = found
         used, HPH = arrived & kept, measured.with_error(HPH)
@@ -141,13 +143,14 @@ class AdaptiveFilter(Recovering):
         white = whiten(L, nu)
         linear = (Transition(self.model, x, u, dt), P, x_pred, F, FPF, P_pred, H, HPH, q0, r0)
         linear = Linearization(*linear, mode.changed, mode.adapts)
-        info = StepInfo(nu, white, S, L, K, q, r, used, linear)
+        info = StepInfo(nu, white, S, L, K, q, r, used, linear, C)
 
         # The noise of this step, and the gain by it
         noise, pending = self.rule.before_gain(state.memory, info)
         if noise.differs:
             before = before.with_noise(noise)
-            R = measured.with_error(self._R(r if noise.r is None else noise.r, r0, used))
+            r_gain, C_gain = noise.instead_of(r, C)
+            R = measured.with_error(base_noise.R_of(self, r_gain, r0, C_gain, used))
             again, after = before.gain(H, R, None, diagonal_only=diagonal_R)
             S, K, kept = again.S, again.K, kept & again.kept
 
@@ -157,14 +160,16 @@ class AdaptiveFilter(Recovering):
         adapted, memory = self.rule.after_correction(pending, info, dx, P_post)
         q, r = adapted.instead_of(q, r)
         q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_old)
+        C = C if adapted.correlations is None else adapted.correlations
 
         verdict = Verdict(arrived, kept, predicted & corrected)
         recovery, base = state.recovery.after_step(dt), state.base.after_step(q0, r0)
-        state = FilterState(x, P, q, r, memory, recovery, mode.now, base, U)
+        state = FilterState(x, P, q, r, memory, recovery, mode.now, base, U, C)
         values = (*base.changing(adapted, q, r, mode), adapted.d)
         values = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *values)
         internals = (x_pred, before.P, F, H, innovation, nu, S, K, adapted.trace)
         internals = (*internals, predicted, corrected)
+        internals = internals if C is None else (*internals, *C.covariances(q, r))
         return state, Step(x, P, *values, *internals), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
@@ -193,7 +198,3 @@ class AdaptiveFilter(Recovering):
     def root_after(self, state: FilterState, shrink: Errors, widen: Flags) -> dict[str, Any]:
         """The root of P, as `recover` changes P."""
         return {} if state.U is None else {"U": rescaled(state.U, shrink, widen)}
-
-    def _R(self, r: Measurements, r0: Measurements, arrived: Arrived) -> InnovationCov:
-        off = None if self.R_off is None else broadcast_to_batch(self.R_off, r)
-        return mask_missing_channels(covariance(r, off, r0), arrived)

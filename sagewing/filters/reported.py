@@ -17,9 +17,9 @@ from sagewing.shapes import Numbers
 def with_reported_noise(filt: Filter) -> AdaptiveFilter:
     """The filter whose inputs u end with the variances of z that came with the sample.
 
-    A NaN there is R0. A filter that adapts R then adapts the factor between what was reported and
-    what is true. `sw.run(filt, ..., R=...)` does this by itself; `sw.Online` and exported C take
-    this filter.
+    What is NaN or not positive there is R0. A filter that adapts R then adapts the factor between
+    what was reported and what is true. `sw.run(filt, ..., R=...)` does this by itself; `sw.Online`
+    and exported C take this filter.
 
     Example: `online = sw.Online(sw.with_reported_noise(filt), x0, P0)`, and then
     `online.step(z, u=[*u, *variances])`
@@ -40,10 +40,13 @@ def reported_inputs(z: Numbers, u: Numbers | None, R: Numbers) -> Any:
         raise InputError(
             f"R must have a variance for each entry of z, shape {shape}; got {variances.shape}."
         )
-    if not isinstance(variances, jax.core.Tracer) and bool(jnp.any(variances <= 0.0)):
-        raise InputError(
-            "R must be positive, or NaN where no noise was reported: R0 is used there."
-        )
+    if not isinstance(variances, jax.core.Tracer):
+        wrong = variances[(variances <= 0.0) | jnp.isinf(variances)]
+        if wrong.size:
+            raise InputError(
+                "R must be positive and finite, or NaN where no noise was reported and R0 is used; "
+                f"it has {wrong.size} other entries, such as {wrong[0]:.3g}."
+            )
     if u is None:
         return variances
     inputs = checks.as_real("u", u)

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from sagewing.filters.correlations import adapted, inflated
 from sagewing.filters.guards import finite_derivative
 from sagewing.filters.kernels import diagonal, matvec
 from sagewing.filters.protocols import AttenuationPolicy, GainNoise
@@ -20,14 +21,22 @@ from sagewing.filters.step import (
     StepInfo,
     StepNoise,
 )
-from sagewing.shapes import Attenuations, Covariances, Errors, Flags, Measurements
+from sagewing.shapes import (
+    Attenuations,
+    Covariances,
+    Errors,
+    Flags,
+    InnovationCov,
+    Measurements,
+)
 
 
 class Pending(NamedTuple):
-    """A decision between the two calls of a rule, with the r to remember."""
+    """A decision between the two calls of a rule, with the r to remember, and its correlations."""
 
     d: Attenuation
     r: Measurements
+    correlations: InnovationCov | None
     memory: Any
     trace: Any
 
@@ -37,7 +46,8 @@ class AttenuationRule(eqx.Module):
 
     `policy` chooses d_k. Adapted variances stay within `bounds` times their base and above `floor`.
     With `gain_noise` "posterior" a step's gain uses the r estimated in this step (the text of the
-    paper's Sage-Husa section), with "prior" the r of the step before (Algorithm 1).
+    paper's Sage-Husa section), with "prior" the r of the step before (Algorithm 1). In a filter
+    that adapts correlations (`dense`) the same shares blend those: see `correlations.py`.
 
     Example, a policy of your own in a filter, with bounds, floor and gain noise:
     `sw.AdaptiveFilter(model, q0, r0, None, None, sw.AttenuationRule(mine, (0.5, 100.0), 1e-10,
@@ -63,10 +73,16 @@ class AttenuationRule(eqx.Module):
             d = d.where(linear.adapts)._replace(inflate_r=d.inflate_r, curvature=d.curvature)
         r_hat = empirical_r(info.nu, linear, d.curvature)
         r = self._blend(info.r, r_hat, d.r, d.scale_r, linear.r0, info.arrived)
-        r_gain = r if self.gain_noise == "posterior" else None
+        C_before = C = None if info.correlations is None else info.correlations.r
+        if C is not None and d.r is not None:
+            R_hat = empirical_R(info.nu, linear, d.curvature)
+            share, scale = _where(info.arrived, d.r, d.scale_r)
+            C = adapted(C, info.r, r, R_hat, share, scale)
+        r_gain, C_gain = (r, C) if self.gain_noise == "posterior" else (None, None)
         if d.inflate_r is not None:
             r_gain = (info.r if r_gain is None else r_gain) * d.inflate_r
-        return StepNoise(r_gain, d.curvature), Pending(d, r, memory, trace)
+            C_gain = inflated(C_before if C_gain is None else C_gain, d.inflate_r)
+        return StepNoise(r_gain, d.curvature, C_gain), Pending(d, r, C, memory, trace)
 
     def after_correction(
         self, pending: Pending, info: StepInfo, correction: Errors, P: Covariances
@@ -74,13 +90,21 @@ class AttenuationRule(eqx.Module):
         """q, updated by the same decision."""
         linear = info.linear
         assert linear is not None
-        d, r, memory, trace = pending
+        d, r, C_r, memory, trace = pending
         q_hat = empirical_q(correction, P, linear, d.curvature)
         arrived = jnp.any(info.arrived, axis=0)
         q = self._blend(info.q, q_hat, d.q, d.scale_q, linear.q0, arrived)
         if q is info.q and r is info.r:
             return RememberedNoise(trace=trace), memory
-        return RememberedNoise(q, r, joined_shares(d, info), trace), memory
+        C = info.correlations
+        if C is not None and C_r is not None:
+            C = C._replace(r=C_r)
+            if C.q is not None and d.q is not None:
+                Q_hat = empirical_Q(correction, P, linear, d.curvature)
+                # A state without noise in Q0 stays uncorrelated
+                share, scale = _where(arrived & (linear.q0 > 0.0), d.q, d.scale_q)
+                C = C._replace(q=adapted(C.q, info.q, q, Q_hat, share, scale))
+        return RememberedNoise(q, r, joined_shares(d, info), trace, C), memory
 
     def _blend(
         self,
@@ -115,6 +139,33 @@ def empirical_q(
     """diag(dx dx^T + P - F P F^T): the empirical variances of the process noise of one step."""
     q = correction**2 + diagonal(P) - diagonal(linear.FPF)
     return q if curvature is None else q - curvature**2
+
+
+def empirical_R(
+    nu: Measurements, linear: Linearization, curvature: Errors | None = None
+) -> InnovationCov:
+    """nu nu^T - H P H^T: the matrix whose diagonal is `empirical_r`."""
+    R = nu[:, None] * nu[None] - linear.HPH
+    if curvature is None:
+        return R
+    by_curvature = matvec(linear.H, curvature)
+    return R - by_curvature[:, None] * by_curvature[None]
+
+
+def empirical_Q(
+    correction: Errors, P: Covariances, linear: Linearization, curvature: Errors | None = None
+) -> Covariances:
+    """dx dx^T + P - F P F^T: the matrix whose diagonal is `empirical_q`."""
+    Q = correction[:, None] * correction[None] + P - linear.FPF
+    return Q if curvature is None else Q - curvature[:, None] * curvature[None]
+
+
+def _where(
+    flags: Flags, share: jax.Array, scale: jax.Array | None
+) -> tuple[jax.Array, jax.Array | float]:
+    """The share and the scale of a decision where `flags` are set, no change elsewhere."""
+    share = jnp.where(flags & ~jnp.isnan(share), share, 0.0)
+    return share, 1.0 if scale is None else jnp.where(flags, scale, 1.0)
 
 
 def bounded(

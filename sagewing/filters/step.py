@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from sagewing.filters.correlations import Correlations
 from sagewing.filters.lifting import per_sample
 from sagewing.models import Model
 from sagewing.models.model import error_after
@@ -68,7 +69,8 @@ class StepInfo(NamedTuple):
 
     A channel that did not arrive, or was refused, has zero in the innovation `nu`, in the whitened
     innovation `white`, in its row of H and its column of `K`, and a unit variance in `S`. `linear`
-    may be None if a policy is called without a filter.
+    may be None if a policy is called without a filter; `correlations` are those of the remembered
+    noise, None where they are not adapted.
     """
 
     nu: Measurements
@@ -80,6 +82,7 @@ class StepInfo(NamedTuple):
     r: Measurements
     arrived: Arrived
     linear: Linearization | None = None
+    correlations: Correlations | None = None
 
 
 class Attenuation(NamedTuple):
@@ -112,16 +115,26 @@ class Attenuation(NamedTuple):
 class StepNoise(NamedTuple):
     """The noise of one step's correction; None means the remembered noise.
 
-    `r` are the variances of the measurement noise; `added` added^T is added to the predicted P.
+    `r` are the variances of the measurement noise, `correlations` theirs where they are adapted;
+    `added` added^T is added to the predicted P.
     """
 
     r: Measurements | None = None
     added: Errors | None = None
+    correlations: InnovationCov | None = None
 
     @property
     def differs(self) -> bool:
         """Whether this step needs another gain than that of the remembered noise."""
         return self.r is not None or self.added is not None
+
+    def instead_of(
+        self, r: Measurements, C: Correlations | None
+    ) -> tuple[Measurements, Correlations | None]:
+        """The noise of this step's gain instead of `r` and `C`, where it differs."""
+        if C is not None and self.correlations is not None:
+            C = C._replace(r=self.correlations)
+        return r if self.r is None else self.r, C
 
     def added_to(self, P_pred: Covariances) -> Covariances:
         """The predicted P of this step."""
@@ -138,6 +151,7 @@ class RememberedNoise(NamedTuple):
     r: Measurements | None = None
     d: Attenuations | None = None
     trace: Any = None
+    correlations: Correlations | None = None
 
     def instead_of(self, q: Errors, r: Measurements) -> tuple[Errors, Measurements]:
         """The noise to remember after `q` and `r`: these where nothing has changed."""
@@ -168,7 +182,8 @@ class Step(NamedTuple):
 
     The first fields are those of `Estimate`. Then the prediction, the innovation before and after
     implausible channels were set to zero, S and K of the correction, `trace`: the rule's values
-    for training, and whether the prediction and the correction could be computed.
+    for training, and whether the prediction and the correction could be computed. `Q` and `R` are
+    the covariances whose variances are q and r, of a filter that adapts their correlations.
     """
 
     x: States
@@ -191,6 +206,8 @@ class Step(NamedTuple):
     trace: Any = None
     predicted: Flags | None = None
     corrected: Flags | None = None
+    Q: Covariances | None = None
+    R: InnovationCov | None = None
 
     @property
     def estimate(self) -> Estimate:

@@ -55,6 +55,7 @@ AXES = {
     "input": Axis("input representation", "whitened"),
     "gain": Axis("r in the gain", "prior r", ours=True),
     "bounds": Axis("bounds of q and r", "up to 100 x base", ours=True),
+    "dense": Axis("adapted correlations", "none", ours=True),
     "start": Axis("start of a training record", "exact", ours=True),
 }
 VARIANTS = {
@@ -70,6 +71,8 @@ VARIANTS = {
     "gain-posterior": Variant("gain", "posterior r", {"gain_noise": "posterior"}),
     "bounds-10": Variant("bounds", "up to 10 x base", {"bounds": (0.1, 10.0)}),
     "bounds-1000": Variant("bounds", "up to 1000 x base", {"bounds": (0.1, 1000.0)}),
+    "dense-r": Variant("dense", "of R", {"dense": "R"}),
+    "dense-qr": Variant("dense", "of Q and R", {"dense": True}),
     "start-noise": Variant("start", "drawn", {"protocol": f"{PAPER.name},start_noise=yes"}),
 }
 
@@ -153,6 +156,7 @@ def setup_of(card: dict[str, Any]) -> ChaosTraining:
         aux_weight=policy["aux_weight"],
         bounds=tuple(policy["bounds"]),
         gain_noise=policy["gain_noise"],
+        dense=policy.get("dense", False),
     )
 
 

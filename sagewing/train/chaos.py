@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from sagewing import catalogue
 from sagewing.catalogue import SHARED
-from sagewing.filters.protocols import GainNoise
+from sagewing.filters.protocols import Dense, GainNoise
 from sagewing.policy import Architecture, Network, Noise, Policy, Universal
 from sagewing.policy.network import HIDDEN, Purpose
 from sagewing.problems.chaos import (
@@ -40,8 +40,9 @@ WIDE = (1e-5, 1e4)
 class ChaosTraining:
     """The settings of a training on Lorenz; the defaults are the paper's, except the protocol.
 
-    `architecture`, `aux_weight`, `bounds` and `gain_noise` are the NDR-SHKF's; `ndr-shared` has the
-    universal policy's networks; its `aux_weight` weighs the distance of q and r from the true ones.
+    `architecture`, `aux_weight`, `bounds`, `gain_noise` and `dense` are the NDR-SHKF's;
+    `ndr-shared` has the universal policy's networks; its `aux_weight` weighs the distance of q and
+    r from the true ones.
     """
 
     filter: str = "ndr"
@@ -55,6 +56,7 @@ class ChaosTraining:
     aux_weight: float = 0.1
     bounds: tuple[float, float] = (0.1, 100.0)
     gain_noise: GainNoise = "prior"
+    dense: Dense = False
 
 
 def _network(purpose: Purpose) -> Callable[[ChaosTraining, PRNGKeyArray], Network]:
@@ -78,7 +80,9 @@ def _statistics(protocol: Protocol) -> tuple[tuple[float, ...], ...]:
 
 RECIPES = {
     "ndr": Recipe(
-        lambda setup, key: Policy(setup.architecture, setup.bounds, setup.gain_noise, key=key)
+        lambda setup, key: Policy(
+            setup.architecture, setup.bounds, setup.gain_noise, dense=setup.dense, key=key
+        )
     ),
     SHARED: Recipe(lambda setup, key: Universal(bounds=WIDE, key=key), compares_noise=True),
     "enn-akf": Recipe(_network("enn-akf")),
@@ -148,6 +152,8 @@ def settings(setup: ChaosTraining, seeds: list[int]) -> dict[str, Any]:
             "bounds": list(setup.bounds),
             "gain_noise": setup.gain_noise,
         }
+        if setup.dense:
+            plain["policy"]["dense"] = setup.dense
     if setup.filter == SHARED:
         plain["policy"] = {"aux_weight": setup.aux_weight, "bounds": list(WIDE)}
     return plain

@@ -49,6 +49,11 @@ class _Resized(eqx.Module):
         return None
 
     @property
+    def dense(self) -> bool:
+        """False: only variances are adapted."""
+        return False
+
+    @property
     def nominal(self) -> None:
         """None: the policy's own noise belongs to another domain."""
         return None

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from sagewing.errors import InputError
-from sagewing.filters.protocols import GainNoise
+from sagewing.filters.protocols import Dense, GainNoise
 from sagewing.filters.step import Attenuation, StepInfo
 from sagewing.policy.filter_settings import FilterSettings, StoredPolicy
 from sagewing.policy.layers import GRU, MLP
@@ -46,10 +46,11 @@ class Policy(StoredPolicy):
         nominal: Noise | None = None,
         gate: float | None = None,
         adapts_in: tuple[int, ...] | None = None,
+        dense: Dense = False,
         *,
         key: PRNGKeyArray,
     ):
-        super().__init__(FilterSettings(bounds, gain_noise, nominal, gate, adapts_in))
+        super().__init__(FilterSettings(bounds, gain_noise, nominal, gate, adapts_in, dense))
         k_enc, k_gru, k_ctx, k_head, k_dec = jax.random.split(key, 5)
         n_in = [arch.encoder[-1]] + [arch.hidden] * (arch.depth - 1)
         # p_k is the context and, with more than one layer, also the deepest layer's state.

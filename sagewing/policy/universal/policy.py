@@ -29,7 +29,7 @@ from jaxtyping import PRNGKeyArray
 
 from sagewing.errors import InputError
 from sagewing.filters.kernels import diagonal, matmul, matvec, whiten
-from sagewing.filters.protocols import GainNoise
+from sagewing.filters.protocols import Dense, GainNoise
 from sagewing.filters.step import Attenuation, Linearization, StepInfo
 from sagewing.policy.filter_settings import FilterSettings, StoredPolicy
 from sagewing.policy.ndr.architecture import DEEPEST
@@ -105,12 +105,13 @@ class Universal(StoredPolicy):
         nominal: Noise | None = None,
         gate: float | None = None,
         adapts_in: tuple[int, ...] | None = None,
+        dense: Dense = False,
         alarm_threshold: float = 0.0,
         probe_sigmas: float = 0.0,
         *,
         key: PRNGKeyArray,
     ):
-        super().__init__(FilterSettings(bounds, gain_noise, nominal, gate, adapts_in))
+        super().__init__(FilterSettings(bounds, gain_noise, nominal, gate, adapts_in, dense))
         if not 1 <= len(hidden) <= DEEPEST:
             raise InputError(f"hidden must be the sizes of 1..{DEEPEST} layers; got {len(hidden)}.")
         for size in (bank, *hidden):
