@@ -80,12 +80,6 @@ def cases():
         ),
         "EKF, 19 states": (sw.EKF(flight, Q0, R0), *hover, np.zeros(6), u),
         "EKF, 18 errors": (sw.EKF(error_state, errors.Q0, R0), *turning, np.zeros(6), u),
-        "EKF, 18 errors, root of P": (
-            sw.EKF(error_state, errors.Q0, R0, square_root=True),
-            *turning,
-            np.zeros(6),
-            u,
-        ),
         "NDR-SHKF, 19 states": (build("ndr", flight, policy), *hover, np.zeros(6), u),
     }
 
