@@ -11,6 +11,7 @@ import numpy as np
 import sagewing as sw
 from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import NAME
+from sagewing.problems.flight.attitude import NOMINAL
 from sagewing.problems.flight.setup import P0, Q0, R0, estimator
 from sagewing.runtime.cache import FLAGS
 from sagewing.studies.flight import build
@@ -60,8 +61,17 @@ def cases():
     hover = np.eye(19)[6], P0
     u = np.array([0, 0, 0, 9.81, 0, 0, 0, 0.5, 0.5, 0.5, 0.5])
     small = sw.Policy.pretrained("chaos")
+    error_state = estimator(attitude="error-state")
+    errors = NOMINAL["error-state"]
+    turning = hover[0], errors.P0
     return {
         "EKF, 3 states": (sw.EKF(lorenz, *noise), *start, start[0][[0, 2]], None),
+        "EKF, 3 states, root of P": (
+            sw.EKF(lorenz, *noise, square_root=True),
+            *start,
+            start[0][[0, 2]],
+            None,
+        ),
         "NDR-SHKF, 3 states": (
             sw.NDRSageHusa(lorenz, *noise, small),
             *start,
@@ -69,6 +79,7 @@ def cases():
             None,
         ),
         "EKF, 19 states": (sw.EKF(flight, Q0, R0), *hover, np.zeros(6), u),
+        "EKF, 18 errors": (sw.EKF(error_state, errors.Q0, R0), *turning, np.zeros(6), u),
         "NDR-SHKF, 19 states": (build("ndr", flight, policy), *hover, np.zeros(6), u),
     }
 

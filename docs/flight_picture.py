@@ -8,7 +8,6 @@ filter was tuned or trained on. The picture of the README is drawn from NanoBenc
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 from sagewing.logs.track import Scene, Track
 from sagewing.policy import Universal
 from sagewing.problems.flight.dataset import load
-from sagewing.report.style import dark, label, light
+from sagewing.report.style import GREY, PAGES, dark, label, light, svg_settings
 from sagewing.studies.flight import compare
 from sagewing.studies.scenes import scene_of
 
@@ -26,12 +25,7 @@ FILTERS = ("ekf", "ndr-universal")
 BEFORE, AFTER = 3.0, 3.0  # seconds around the outage that are shown
 SIGMAS = 2.0  # half the width of a band
 EVERY = 4  # of the samples of the pose, so many are drawn as one dot
-GREY = "#8B929A"  # of the measurements
 MARGIN, LIMIT = 0.4, 1.6  # m: around the truth from above, and of the errors over time
-PAGES = {  # background, text, outage
-    "light": ("#FFFFFF", "#24292F", "#ECEFF2"),
-    "dark": ("#0D1117", "#E6EDF3", "#21262D"),
-}
 
 
 def scenes(folder: str) -> list[Scene]:
@@ -62,22 +56,7 @@ def median(found: list[Scene]) -> Scene:
 
 def draw(scene: Scene, page: str, path: Path) -> None:
     """The tracks from above, and one coordinate over time with the bands of the filters."""
-    background, text, _ = PAGES[page]
-    settings: dict[Any, Any] = {
-        "font.size": 10,
-        "text.color": text,
-        "axes.labelcolor": text,
-        "axes.edgecolor": GREY,
-        "xtick.color": text,
-        "ytick.color": text,
-        "axes.facecolor": background,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "svg.fonttype": "path",
-        "path.simplify_threshold": 0.5,
-        "svg.hashsalt": "sagewing",
-    }
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(svg_settings(page)):
         figure = Figure(figsize=(9.6, 4.4), layout="constrained")
         grid = figure.add_gridspec(2, 2, width_ratios=(1.0, 1.2))
         _from_above(figure.add_subplot(grid[:, 0]), scene, page)
@@ -88,7 +67,7 @@ def draw(scene: Scene, page: str, path: Path) -> None:
         above.tick_params(labelbottom=False)
         below.set(xlabel="time, s")
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None}, facecolor=background)
+        figure.savefig(path, metadata={"Date": None}, facecolor=PAGES[page].background)
 
 
 def _shown(scene: Scene) -> tuple[np.ndarray, np.ndarray]:
@@ -116,14 +95,18 @@ def _from_above(axes, scene, page):
         at, colour = track.pose.position, _colour(track.name, page)
         axes.plot(*at[shown, :2].T, color=colour, lw=1.0, alpha=0.75, label=label(track.name))
         axes.plot(*at[inside, :2].T, color=colour, lw=4.0, solid_capstyle="round")
-    axes.plot(*truth[shown, :2].T, color=PAGES[page][1], lw=1.3, ls="--", label="truth")
+    axes.plot(*truth[shown, :2].T, color=PAGES[page].text, lw=1.3, ls="--", label="truth")
     low, high = truth[shown].min(axis=0) - MARGIN, truth[shown].max(axis=0) + MARGIN
     axes.set(xlabel="x, m", ylabel="y, m", aspect="equal")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_title("From above: thick lines where there is no pose", fontsize=10)
     middle = {"loc": "center", "bbox_to_anchor": (0.47, 0.47), "fontsize": 9}
     axes.legend(
-        **middle, markerscale=2.0, facecolor=PAGES[page][0], edgecolor="none", framealpha=0.9
+        **middle,
+        markerscale=2.0,
+        facecolor=PAGES[page].background,
+        edgecolor="none",
+        framealpha=0.9,
     )
 
 
@@ -133,12 +116,12 @@ def _over_time(axes, scene, track, page):
     band = SIGMAS * track.position_std[shown, 0]
     error, noise = track.pose.position[shown, 0] - truth, scene.measured.position[shown, 0] - truth
     colour = _colour(track.name, page)
-    axes.axvspan(*scene.outages[0], color=PAGES[page][2], lw=0)
+    axes.axvspan(*scene.outages[0], color=PAGES[page].shade, lw=0)
     axes.plot(t[::EVERY], noise[::EVERY], ".", ms=4, color=GREY, alpha=0.6)
     low, high = (np.clip(edge, -2 * LIMIT, 2 * LIMIT) for edge in (error - band, error + band))
     axes.fill_between(t[::2], low[::2], high[::2], color=colour, alpha=0.3, lw=0)
     axes.plot(t, error, color=colour, lw=1.5)
-    axes.axhline(0.0, color=PAGES[page][1], lw=1.3, ls="--")
+    axes.axhline(0.0, color=PAGES[page].text, lw=1.3, ls="--")
     axes.set(ylabel="error of x, m", xlim=(t[0], t[-1]), ylim=(-LIMIT, LIMIT))
     text = f"{label(track.name)}, ±{SIGMAS:g}σ (whole flight: RMSE {rmse(scene, track):.2f} m)"
     axes.set_title(text, color=colour, fontsize=10, weight="bold", loc="left")

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("as_a_user_runs_it")
 RUNS = "<!-- runs -->"
 COMMANDS = DOCS / "commands.md"
 LARGEST_PICTURE, LARGEST_FLIGHT = 100_000, 300_000
+ATTITUDE = sorted((DOCS / "pictures").glob("attitude-*.svg"))  # `docs/attitude_picture.py`
 FLIGHT = sorted((DOCS / "pictures").glob("flight-*.svg"))  # drawn from flights that are not here
 
 
@@ -104,7 +105,7 @@ def test_pictures_are_small_and_are_drawn_by_their_script(tmp_path, capsys):
     pictures = module(DOCS / "pictures.py")
     pictures.main(tmp_path)
     drawn = {path.name for path in tmp_path.iterdir()}
-    kept = [path for path in (DOCS / "pictures").iterdir() if path not in FLIGHT]
+    kept = [path for path in (DOCS / "pictures").iterdir() if path not in FLIGHT + ATTITUDE]
     assert drawn == {path.name for path in kept}
     for path in kept:
         assert path.stat().st_size < LARGEST_PICTURE
@@ -139,6 +140,21 @@ def test_the_picture_of_the_readme_shows_the_flight_with_the_median_error(tmp_pa
         assert path.stat().st_size < LARGEST_FLIGHT
         assert str(path.relative_to(ROOT)) in (ROOT / "README.md").read_text()
         picture.draw(shown, path.stem.removeprefix("flight-"), tmp_path / path.name)
+        assert (tmp_path / path.name).stat().st_size > 10_000
+
+
+def test_the_picture_of_attitudes_is_drawn_for_both_pages(tmp_path):
+    picture = module(DOCS / "attitude_picture.py")
+    assert {path.name for path in ATTITUDE} == {f"attitude-{page}.svg" for page in picture.PAGES}
+    errors = np.linspace(120.0, 1.0, picture.STEPS)
+    turning = dict.fromkeys(picture.ATTITUDES, errors)
+    found = dict.fromkeys(picture.ATTITUDES, np.tile(errors, (2, 1)))
+    assert (picture.seconds_to_find(found["euler"]) > 14.0).all()
+    for path in ATTITUDE:
+        assert path.stat().st_size < LARGEST_FLIGHT
+        page = path.stem.removeprefix("attitude-")
+        assert f"pictures/{path.name}#only-{page}" in (DOCS / "flight.md").read_text()
+        picture.draw(page, turning, found, tmp_path / path.name)
         assert (tmp_path / path.name).stat().st_size > 10_000
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,6 +19,7 @@ from sagewing.codegen.package import FILES
 from sagewing.problems.named import problem_named
 from sagewing.problems.problem import draw_record
 from sagewing.studies.arm import on_cortex_m7
+from sagewing.studies.latency import TimedFilter, measured
 
 OWN = """
 import jax.numpy as jnp
@@ -245,6 +247,26 @@ def test_latencies_of_every_backend(tmp_path, capsys):
         assert 0.0 < row["us_median"] <= row["us_p99"] <= row["us_worst"]
     assert rows[2]["us_median"] < rows[1]["us_median"] < rows[0]["us_median"]
     assert "c-loop" in capsys.readouterr().out
+
+
+class Top(sw.ManifoldModel):
+    """A body that spins; one of its axes is measured."""
+
+    space = sw.models.manifolds.Rotation()
+
+    def transition(self, x, u, dt):
+        return self.space.plus(x, jnp.array([0.1, 0.2, 0.3]) * dt)
+
+    def observe(self, x, u):
+        return sw.models.rotations.rotation_matrix(x)[0]
+
+
+def test_a_filter_with_fewer_errors_than_states_is_timed_in_C():
+    filt = sw.EKF(Top(), [1e-4] * 3, [0.01] * 3)
+    z = np.tile([1.0, 0.0, 0.0], (50, 1))
+    start = np.array([1.0, 0.0, 0.0, 0.0])
+    case = TimedFilter(filt, start, np.eye(3), z, np.zeros((50, 0)))
+    assert (measured(case, "c-loop", 100) > 0.0).all()
 
 
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-gcc"), reason="no compiler for Cortex-M")

@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 import sagewing as sw
 from sagewing.filters import Attenuation, Frozen
 from sagewing.logs.estimate.estimate import estimate_log
-from sagewing.logs.estimate.filters import noise_of
+from sagewing.logs.estimate.filters import noise_of, steep
 from sagewing.logs.estimate.scores import InnovationSeries, whiteness
 from sagewing.logs.flight import Pose
 from sagewing.logs.rotate import conjugate, multiply, rotate
@@ -251,6 +251,7 @@ def on_its_tail(seconds=12.0, noise=0.01):
 def test_a_vehicle_that_hovers_on_its_tail_keeps_its_attitude():
     flight, attitude = on_its_tail()
     line = timeline(log_of(flight))
+    assert not [note for note in line.notes if "WARNING" in note]
     learned = flight_weights(("ndr-universal",), "real", "good", {})
     filters = ("ekf", "shkf995", "ndr-universal")
     made = estimate_log(line, filters, learned, position_std=(0.02,) * 3, attitude_std=0.01)
@@ -259,6 +260,15 @@ def test_a_vehicle_that_hovers_on_its_tail_keeps_its_attitude():
         found = Rotation.from_quat(track.pose.quaternion, scalar_first=True)
         assert np.rad2deg((true.inv() * found).magnitude()).max() < 3.0, track.name
         assert (track.attitude_std < 0.02).all(), track.name
+
+
+def test_of_Euler_angles_on_a_tail_one_is_warned(flight):
+    noise = {"ekf-gated": sw.Noise(NOMINAL["euler"].Q0, NOMINAL["euler"].R0)}
+    tail = timeline(log_of(on_its_tail()[0])).pose.quaternion
+    (said,) = steep(("ekf", "ekf-gated"), noise, tail)
+    assert said.startswith("WARNING: ekf-gated was trained with Euler angles")
+    assert steep(("ekf",), noise, tail) == []
+    assert steep(("ekf-gated",), noise, timeline(log_of(flight)).pose.quaternion) == []
 
 
 def test_a_learned_part_for_19_states_runs_with_the_papers_euler_angles(flight):

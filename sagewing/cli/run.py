@@ -12,7 +12,7 @@ from sagewing.cli.output import NewOutput
 from sagewing.errors import InputError
 from sagewing.files import write_atomically
 from sagewing.logs.estimate.estimate import LogEstimates, check_outages, estimate_log
-from sagewing.logs.estimate.filters import check_filters
+from sagewing.logs.estimate.filters import check_filters, steep
 from sagewing.logs.log import Log
 from sagewing.logs.readers.map import read_map
 from sagewing.logs.readers.read import read_log
@@ -68,10 +68,11 @@ class Run:
         with console.err.status("reading the log"):
             log = read_log(self.log, log_map)
             line = timeline(log)
-        console.notes(line.notes)
+        notes = [*line.notes, *steep(filters, learned, line.pose.quaternion)]
+        console.notes(notes)
         check_outages(line, outages)
         estimates = self._estimated(log, line, filters, learned, outages)
-        self._write(estimates, line, filters, outages)
+        self._write(estimates, line, filters, outages, notes)
         console.out.print(terminal(log_report.table(estimates.rows)))
         console.out.print(log_report.caption(estimates.rows))
         console.notes(log_report.refusals(estimates.rows))
@@ -121,6 +122,7 @@ class Run:
         line: Timeline,
         filters: Sequence[str],
         outages: Sequence[tuple[float, float]],
+        notes: Sequence[str],
     ) -> None:
         out = self.output.out
         out.mkdir(parents=True, exist_ok=True)
@@ -135,7 +137,7 @@ class Run:
             "map": None if self.map is None else str(self.map),
             "seconds": float(line.t[-1]),
             "steps": len(line.t),
-            "notes": [*line.notes, *log_report.refusals(estimates.rows)],
+            "notes": [*notes, *log_report.refusals(estimates.rows)],
         }
         result = BenchResult("run", settings, 0, estimates.rows)
         self.output.write(result)

@@ -4,7 +4,7 @@ Medians, quantiles and means of cosines: a crash at the end of a log must not ou
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from sagewing.errors import InputError
 from sagewing.logs.signal import Signal, derivative, window_means
@@ -53,22 +53,30 @@ def check_rates(gyro: Signal, rate: Signal, where: str) -> None:
             f"{where}: {gyro.name} is {measured:.3g} rad/s where the attitude turns at "
             f"{derived:.3g}, as if it were in degrees; expected rad/s: multiply it by pi / 180."
         )
-    if derived > RATE_RATIO * measured and derived > STILL_RAD_S:
+
+    def cosine(rows: Bool[np.ndarray, "T"]) -> float:
+        products = np.sum(smooth * rate.value, axis=1)[rows]
+        lengths_of_both = np.maximum(lengths[0] * lengths[1], np.finfo(float).tiny)
+        return float(np.mean(products / lengths_of_both[rows]))
+
+    # In hover a noisy attitude seems to turn, but about other axes than the gyroscope does.
+    turns = lengths[1] > STILL_RAD_S
+    dead = not smooth.any()
+    if derived > max(RATE_RATIO * measured, STILL_RAD_S) and (
+        dead or abs(cosine(turns)) > LEAST_COSINE
+    ):
         raise InputError(
             f"{where}: {gyro.name} is {measured:.3g} rad/s where the attitude turns at "
             f"{derived:.3g}, as if radians had been taken for degrees and converted again; "
             "expected rad/s."
         )
     moving = np.minimum(*lengths) > MOVING_RAD_S
-    if moving.sum() >= MOVING_ROWS:
-        products = np.sum(smooth * rate.value, axis=1)[moving]
-        cosine = float(np.mean(products / (lengths[0] * lengths[1])[moving]))
-        if cosine < LEAST_COSINE:
-            raise InputError(
-                f"{where}: {gyro.name} and {rate.name} do not turn about the same axes (mean "
-                f"cosine {cosine:.2f}); check the body's axes, the offset of the clocks, and that "
-                "quaternions are w first and body to world."
-            )
+    if moving.sum() >= MOVING_ROWS and cosine(moving) < LEAST_COSINE:
+        raise InputError(
+            f"{where}: {gyro.name} and {rate.name} do not turn about the same axes (mean "
+            f"cosine {cosine(moving):.2f}); check the body's axes, the offset of the clocks, and "
+            "that quaternions are w first and body to world."
+        )
 
 
 def check_speed(velocity: Signal, position: Signal, where: str) -> None:

@@ -2,12 +2,21 @@
 
 import colorsys
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from sagewing import catalogue
 from sagewing.catalogue import CatalogueEntry
 from sagewing.files import utf8
 
 TRUTH = "truth"
+
+
+class Page(NamedTuple):
+    """The colours of a page that a picture stands on."""
+
+    background: str
+    text: str
+    shade: str  # of an interval
 
 
 class _ByName(Mapping[str, str]):
@@ -41,6 +50,11 @@ SCENARIOS = {
     "denial": "Denial: no pose for 2 s",
 }
 OTHERS = ("#4C78A8", "#B279A2", "#72B7B2", "#9D755D", "#BAB0AC")  # for names not in the list
+PAGES = {
+    "light": Page("#FFFFFF", "#24292F", "#ECEFF2"),
+    "dark": Page("#0D1117", "#E6EDF3", "#21262D"),
+}
+GREY = "#8B929A"  # of axes and measurements, on both pages
 # Lightness on a dark page: a colour below the first is inverted, and none is below the second.
 DARKEST, LEAST_LIGHT = 0.3, 0.46
 
@@ -62,3 +76,21 @@ def dark(name: str) -> str:
     lightness = 0.95 - lightness if lightness < DARKEST else max(lightness, LEAST_LIGHT)
     bright = colorsys.hls_to_rgb(hue, lightness, saturation)
     return "#" + "".join(f"{round(255 * part):02X}" for part in bright)
+
+
+def svg_settings(page: str) -> dict[Any, Any]:
+    """Matplotlib's settings for an SVG on a light or a dark page."""
+    return {
+        "font.size": 10,
+        "text.color": PAGES[page].text,
+        "axes.labelcolor": PAGES[page].text,
+        "axes.edgecolor": GREY,
+        "xtick.color": PAGES[page].text,
+        "ytick.color": PAGES[page].text,
+        "axes.facecolor": PAGES[page].background,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "svg.fonttype": "path",
+        "path.simplify_threshold": 0.5,
+        "svg.hashsalt": "sagewing",
+    }

@@ -31,7 +31,7 @@ class TimedFilter(NamedTuple):
 
     filt: Filter
     x0: Float[np.ndarray, "n_x"]
-    P0: Float[np.ndarray, "n_x n_x"]
+    P0: Float[np.ndarray, "n_dx n_dx"]
     z: Float[np.ndarray, "T n_z"]
     u: Float[np.ndarray, "T n_u"]
 

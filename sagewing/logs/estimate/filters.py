@@ -1,13 +1,15 @@
 """The filters of a user's own log, and the noise that they begin with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from sagewing import catalogue
 from sagewing.errors import InputError
 from sagewing.filters import Filter, per_prediction_step
+from sagewing.logs.rotate import to_euler
 from sagewing.models import QuadrotorKinematic
 from sagewing.models.quadrotor import ANGLES, N_Z
 from sagewing.problems.flight.attitude import (
@@ -25,6 +27,8 @@ NOMINAL_STEP_S = 0.01
 # position, velocity (0.1 m/s), attitude (0.01 rad), rate, and the biases (0.01 m/s^2 and 0.001
 # rad/s).
 INERTIAL_Q = NOMINAL_STEP_S * np.array([1e-4, 1e-2, 1e-4, 1e-3, 1e-4, 1e-6])
+# Near a pitch of 90 degrees a filter with Euler angles is wrong; from here on a user is told.
+STEEP_RAD = np.deg2rad(80.0)
 # Of filters without a learned part; the others have the attitude that their part was trained for.
 DEFAULT_ATTITUDE: Attitude = "error-state"
 
@@ -79,3 +83,18 @@ def noise_of(
         told[ANGLES] = attitude_std**2
     r = np.fmax(r, told) if fitted else np.where(np.isnan(told), r, told)
     return LogNoise(q if turns else variances(attitude, INERTIAL_Q), r)
+
+
+def steep(
+    names: Sequence[str], learned: Mapping[str, Any], attitudes: Float[np.ndarray, "T 4"]
+) -> list[str]:
+    """What a user should know of filters with Euler angles in a log of these attitudes."""
+    pitch = np.abs(to_euler(attitudes[np.isfinite(attitudes).all(axis=1)])[:, 1])
+    if not len(pitch) or pitch.max() < STEEP_RAD:
+        return []
+    return [
+        f"WARNING: {name} was trained with Euler angles, which are singular at a pitch of 90 "
+        f"degrees, and the log has {np.rad2deg(pitch.max()):.0f}: do not trust its attitude"
+        for name in names
+        if log_attitude(learned.get(name)) == "euler"
+    ]

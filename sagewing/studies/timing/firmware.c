@@ -4,14 +4,14 @@
 
 static sw_state state;
 static sw_estimate estimate;
-static volatile sw_real sensors[SW_NZ + SW_NU], start[SW_NX + SW_NX * SW_NX];
+static volatile sw_real sensors[SW_NZ + SW_NU], start[SW_NX + SW_NDX * SW_NDX];
 volatile sw_real said[SW_NX];
 
 int main(void)
 {
-    sw_real x0[SW_NX], P0[SW_NX * SW_NX], z[SW_NZ], u[SW_NU + 1];
+    sw_real x0[SW_NX], P0[SW_NDX * SW_NDX], z[SW_NZ], u[SW_NU + 1];
     for (int i = 0; i < SW_NX; ++i) x0[i] = start[i];
-    for (int i = 0; i < SW_NX * SW_NX; ++i) P0[i] = start[SW_NX + i];
+    for (int i = 0; i < SW_NDX * SW_NDX; ++i) P0[i] = start[SW_NX + i];
     sw_init(&state, x0, P0);
     for (;;) {
         for (int i = 0; i < SW_NZ; ++i) z[i] = sensors[i];

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 {
     static sw_state state;
     static sw_estimate estimate;
-    static sw_real x0[SW_NX], P0[SW_NX * SW_NX];
+    static sw_real x0[SW_NX], P0[SW_NDX * SW_NDX];
     if (argc != 5) return 2;
     const long steps = atol(argv[1]), rows = atol(argv[2]);
     sw_real *in = malloc(sizeof(sw_real) * COLUMNS * (size_t)rows);
@@ -24,10 +24,10 @@ int main(int argc, char **argv)
     FILE *file = fopen(argv[3], "rb");
     if (!in || !spent || !file) return 2;
     size_t read = fread(x0, sizeof(sw_real), SW_NX, file);
-    read += fread(P0, sizeof(sw_real), SW_NX * SW_NX, file);
+    read += fread(P0, sizeof(sw_real), SW_NDX * SW_NDX, file);
     read += fread(in, sizeof(sw_real) * COLUMNS, (size_t)rows, file);
     fclose(file);
-    if (read != SW_NX + SW_NX * SW_NX + (size_t)rows) return 2;
+    if (read != SW_NX + SW_NDX * SW_NDX + (size_t)rows) return 2;
     for (long k = 0; k < steps; ++k) {
         struct timespec before, after;
         const sw_real *row = in + COLUMNS * (k % rows);
