@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sagewing.filters.bank import settings
-from sagewing.filters.bank.members import Flat, Group, grouped
+from sagewing.filters.bank.members import Flat, Group, Stepped, grouped, stepped_by
 from sagewing.filters.bank.mixture import chosen, interaction, mixed, over_axes
 from sagewing.filters.bank.weights import (
     heaviest,
@@ -205,13 +205,23 @@ class Bank(Recovering):
         self, state: BankState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[BankState, Step, Verdict]:
         """A step of every member, the weights after it, and the estimate of all."""
-        state = self._interacted(state)
-        groups, step, verdict = self._members(state, z, u, dt, arrived)
+        state = self.interacted(state)
+        groups, stepped = self._members(state, z, u, dt, arrived)
+        return self.weighed(state.log_weights, groups, stepped, arrived)
+
+    def weighed(
+        self,
+        before: Float[Array, "members *batch"],
+        groups: tuple[Any, ...],
+        stepped: Sequence[Stepped],
+        arrived: Arrived,
+    ) -> tuple[BankState, Step, Verdict]:
+        """The weights after the steps of all groups, and the estimate; `before` are the log weights."""
+        step, verdict = _all_members(stepped, arrived.ndim - 1)
         refused = verdict.arrived & ~verdict.kept
         logs = log_likelihood(step, verdict.arrived, refused, self.dof)
         logs = penalized(logs, ~verdict.finite)
         some = jnp.any(arrived, axis=0)
-        before = state.log_weights
         likelihood = log_sum(before + penalized(step.loglik, ~verdict.finite)) - log_sum(before)
         after = normalized(self.forgetting * before + logs)
         after = jnp.where(some, after, before)
@@ -242,7 +252,7 @@ class Bank(Recovering):
         )
         return BankState(groups, after), made, verdict
 
-    def _interacted(self, state: BankState) -> BankState:
+    def interacted(self, state: BankState) -> BankState:
         """The members' starts of this step, mixed by an IMM's transitions."""
         if self.transitions is None:
             return state
@@ -258,25 +268,18 @@ class Bank(Recovering):
 
     def _members(
         self, state: BankState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[tuple[Any, ...], Step, Verdict]:
-        """Step the members; the results of all have a member axis before the batch."""
+    ) -> tuple[tuple[Any, ...], list[Stepped]]:
+        """Step the members of each group; the results have a member axis before the batch."""
         batch = z.shape[1:]
-        states, steps, verdicts = [], [], []
+        states, results = [], []
         for group, own in zip(self.groups, state.groups, strict=True):
             flat = Flat(group.size, batch)
             given = (flat.repeated(z), flat.repeated(u), flat.repeated(dt), flat.repeated(arrived))
-            new, step, verdict = group.step(flat, flat.joined(own), *given)
-            new, step, verdict = flat.apart((new, step, verdict))
+            new, stepped = stepped_by(group.over(batch), flat.joined(own), *given)
+            new, stepped = flat.apart((new, stepped))
             states.append(new)
-            steps.append(step)
-            verdicts.append(verdict)
-        if any(step.innovation is None for step in steps):
-            steps = [step._replace(innovation=None) for step in steps]
-
-        def joined(*parts: Any) -> Any:
-            return jnp.concatenate(parts, axis=parts[0].ndim - len(batch) - 1)
-
-        return tuple(states), jax.tree.map(joined, *steps), jax.tree.map(joined, *verdicts)
+            results.append(stepped)
+        return tuple(states), results
 
     def due(self, state: BankState, verdict: Verdict) -> Flags:
         """Whether any member must recover."""
@@ -306,3 +309,15 @@ class Bank(Recovering):
             part = (verdict.arrived[:, first:last], verdict.kept[:, first:last])
             yield group, flat, *flat.joined((own, Verdict(*part, verdict.finite[first:last])))
             first = last
+
+
+def _all_members(stepped: Sequence[Stepped], batch_axes: int) -> tuple[Step, Verdict]:
+    """The steps and verdicts of all groups with one axis of members."""
+    steps = [one.step for one in stepped]
+    if any(step.innovation is None for step in steps):
+        steps = [step._replace(innovation=None) for step in steps]
+
+    def joined(*parts: Any) -> Any:
+        return jnp.concatenate(parts, axis=parts[0].ndim - batch_axes - 1)
+
+    return jax.tree.map(joined, *steps), jax.tree.map(joined, *(one.verdict for one in stepped))

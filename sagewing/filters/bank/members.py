@@ -91,18 +91,9 @@ class Group(eqx.Module):
             values.append(a if old.ndim == 0 else PerRecord(a))
         return eqx.tree_at(_places, self.filt, values)
 
-    def step(self, flat: Flat, state: Any, *args: Any) -> tuple[Any, Step, Verdict]:
-        """A step of all members, without recovery."""
-        members, arrived = self.over(flat.batch), args[3]
-        if isinstance(members, Recovering):
-            state, step, verdict = members.plain_step(state, *args)
-        else:
-            state, step = members.step(state, *args)
-            verdict = Verdict(arrived, arrived, step.ok)
-        q = broadcast_to_batch(members.q0, step.x) if step.q is None else step.q
-        r = broadcast_to_batch(members.r0, step.x) if step.r is None else step.r
-        said = (step.x, step.P, step.nis, step.loglik, step.ok, step.restarts, q, r)
-        return state, Step(*said, innovation=step.innovation), verdict
+    def one(self, own: Sequence[jax.Array]) -> Filter:
+        """A single member, with these of its own numbers."""
+        return eqx.tree_at(_places, self.filt, list(own)) if self.own else self.filt
 
     def due(self, state: Any, verdict: Verdict) -> jax.Array:
         """For which members `recover` must be called."""
@@ -122,6 +113,28 @@ class Group(eqx.Module):
             return state
         due, new = filt.due(state, verdict), filt.recover(state, verdict)
         return jax.tree.map(lambda a, b: b if a is b else jnp.where(due, a, b), new, state)
+
+
+class Stepped(NamedTuple):
+    """What the weights and the estimate of a bank need of its members' steps."""
+
+    step: Step
+    verdict: Verdict
+
+
+def stepped_by(
+    members: Filter, state: Any, z: jax.Array, u: Any, dt: jax.Array, arrived: jax.Array
+) -> tuple[Any, Stepped]:
+    """The next state of one member, or of a batch of them, without recovery."""
+    if isinstance(members, Recovering):
+        state, step, verdict = members.plain_step(state, z, u, dt, arrived)
+    else:
+        state, step = members.step(state, z, u, dt, arrived)
+        verdict = Verdict(arrived, arrived, step.ok)
+    q = broadcast_to_batch(members.q0, step.x) if step.q is None else step.q
+    r = broadcast_to_batch(members.r0, step.x) if step.r is None else step.r
+    said = (step.x, step.P, step.nis, step.loglik, step.ok, step.restarts, q, r)
+    return state, Stepped(Step(*said, innovation=step.innovation), verdict)
 
 
 def grouped(members: Sequence[Filter]) -> tuple[Group, ...]:
