@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.codegen.header import NAME
 from sagewing.models.quadrotor import N_X
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.codegen.fields import Argument
 from sagewing.codegen.graph import Graph
 from sagewing.codegen.refusal import NotInC

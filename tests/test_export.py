@@ -12,7 +12,7 @@ from sagewing import catalogue
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
 from sagewing.cli.output import NewOutput
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.codegen.notice import comment
 from sagewing.codegen.package import FILES
 from sagewing.problems.named import problem_named

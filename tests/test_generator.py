@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 import sagewing as sw
 from sagewing.codegen.arrays import is_known
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.codegen.fields import Argument, fields
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.lanes import lanes_source

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.codegen.header import LATE, NAME
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -29,7 +29,8 @@ class Argument(NamedTuple):
     """An argument of a C function, or the member of the state that `field` is.
 
     A single number is no array in C. A symmetric matrix is read in its lower half. `finite` and
-    `not_negative` are what the function may rely on.
+    `not_negative` are what the function may rely on. With `members` it is that of one of so many
+    members of a bank, and all of theirs lie side by side: entry i of member m is at i * members + m.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Argument(NamedTuple):
     finite: bool = False
     not_negative: bool = False
     field: Field | None = None
+    members: int = 0
 
 
 def of_state(field: Field) -> Argument:

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.c99 import CSource, c_source
+from sagewing.codegen.c99 import CSource
+from sagewing.codegen.source import c_source
 from sagewing.codegen.header import NAME
 from sagewing.filters.protocols import Filter
 from sagewing.runtime.cache import FLAGS

@@ -1,0 +1,221 @@
+"""A bank as functions of plain arrays: those of one member of each group, and what joins them.
+
+The C of a bank runs a member's functions in vectors, a member in each lane (`bank.py`).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from sagewing.codegen.fields import Argument, Field, fields, of_state
+from sagewing.codegen.program import (
+    MEASURED,
+    START,
+    Examples,
+    Function,
+    Layout,
+    Outputs,
+    examples,
+    in_precision,
+    inputs_of_step,
+    sizes,
+    traced_function,
+)
+from sagewing.codegen.refusal import NotInC
+from sagewing.filters.bank import Bank
+from sagewing.filters.bank.members import Stepped, stepped_by
+from sagewing.filters.lifting import per_sample
+from sagewing.filters.loop import fill_nominal_noise
+from sagewing.filters.recovery import Recovering, Verdict
+
+WEIGHTS = "log_weights"
+
+
+class Results(NamedTuple):
+    """What is known of a member after its step, besides its state; `due`: it has to recover."""
+
+    stepped: Stepped
+    due: Any
+
+
+class Members(NamedTuple):
+    """One group of a bank: what each of its members computes.
+
+    `own` are the arrays in which the members differ; the last axis of each is that of the members.
+    `state` are the members of the bank's struct with the shape for one member, `results` those of
+    the struct that holds what a step gives besides; `in_state` are results that are also numbers of
+    the new state, with their names there.
+    """
+
+    size: int
+    own: dict[str, np.ndarray]
+    state: list[Field]
+    results: list[Field]
+    in_state: dict[str, str]
+    init: Function
+    step: Function
+    recover: Function | None
+
+
+class BankProgram(NamedTuple):
+    """A bank in one precision."""
+
+    layout: Layout
+    groups: list[Members]
+    init: Function  # the weights
+    interact: Function | None  # the mixing before the steps, of an IMM
+    weigh: Function  # the weights and the estimate after them
+
+
+def bank_program(bank: Bank, n_u: int, dtype: Any) -> BankProgram:
+    """Trace a bank's functions, for inputs of this size (0: none), in a precision."""
+    dtype = np.dtype(dtype)
+    with jax.enable_x64(dtype == np.float64):
+        bank = in_precision(bank, dtype)
+        given = examples(bank, n_u, dtype)
+        state = fields(given.state, dtype)
+        leaves, structure = jax.tree.flatten(given.state)
+        made = [_members(bank, i, given, state, n_u, dtype) for i in range(len(bank.groups))]
+        groups, results = (list(part) for part in zip(*made, strict=True))
+
+        def init(x: Any, P: Any) -> Outputs:
+            return {WEIGHTS: bank.init(x, P).log_weights}, None, None
+
+        def interact(leaves: Any) -> Outputs:
+            return bank.interacted(jax.tree.unflatten(structure, leaves)), None, None
+
+        def weigh(before: Any, leaves: Any, results: Any, arrived: Any) -> Outputs:
+            new = jax.tree.unflatten(structure, leaves)
+            weighed = bank.weighed(before, new.groups, [r.stepped for r in results], arrived)
+            state, step, _ = weighed
+            said = fill_nominal_noise(bank, step.estimate, ())
+            return {WEIGHTS: state.log_weights}, said, None
+
+        old = {field.name: of_state(field) for field in state}
+        new = {name: a._replace(name=f"state->{name}") for name, a in old.items()}
+        said = [_argument(field, g, new) for g in groups for field in g.results]
+        arguments = (given.state.log_weights, leaves, results, given.arrived)
+        estimate = jax.eval_shape(weigh, *arguments)[1]
+        return BankProgram(
+            Layout(*sizes(bank), n_u, state, fields(estimate, dtype)),
+            groups,
+            traced_function(True, init, START, given.x0, given.P0),
+            traced_function(True, interact, list(old.values()), leaves)
+            if bank.transitions is not None
+            else None,
+            traced_function(
+                True, weigh, [old[WEIGHTS], *new.values(), *said, MEASURED[1]], *arguments
+            ),
+        )
+
+
+def _argument(field: Field, group: Members, state: dict[str, Argument]) -> Argument:
+    """A result of all members of a group, as the weighing takes it."""
+    same = group.in_state.get(field.name)
+    if same is not None:
+        return state[same]
+    return Argument(f"made->{field.name}", symmetric=field.symmetric, field=field)
+
+
+def _members(
+    bank: Bank, place: int, given: Examples, state: list[Field], n_u: int, dtype: np.dtype
+) -> tuple[Members, Any]:
+    """The functions of a group's members, and the shapes of their results with all members."""
+    group, size = bank.groups[place], bank.groups[place].size
+    before = sum(g.size for g in bank.groups[:place])
+    own = {f"sw_own{place}_{i}": np.asarray(a) for i, a in enumerate(group.own)}
+    starts = {}
+    if bank.offsets is not None:
+        starts = {f"sw_start{place}": np.asarray(bank.offsets).T[:, before : before + size]}
+
+    def start(x: Any, P: Any, own: Any, offsets: Any) -> Any:
+        for dx in offsets:
+            x = per_sample(bank.model.plus, x, dx)
+        return group.one(own).init(x, P)
+
+    def shapes(arrays: dict[str, np.ndarray]) -> list[Any]:
+        return [jax.ShapeDtypeStruct(a.shape[:-1], dtype) for a in arrays.values()]
+
+    one = jax.eval_shape(start, given.x0, given.P0, shapes(own), shapes(starts))
+    leaves, structure = jax.tree.flatten(one)
+    mine = fields(_named(place, one), dtype)
+    for field in mine:
+        all_members = next(f for f in state if f.name == field.name)
+        if all_members.shape != (*field.shape, size):
+            raise NotInC(
+                f"The members of a bank share {field.name} of shape {all_members.shape}, and in C "
+                "each member has its own state."
+            )
+
+    def init(x: Any, P: Any, own: Any, offsets: Any) -> Outputs:
+        return _named(place, start(x, P, own, offsets)), None, None
+
+    def step(leaves: Any, own: Any, z: Any, arrived: Any, u: Any, dt: Any) -> Outputs:
+        filt = group.one(own)
+        new, stepped = stepped_by(filt, jax.tree.unflatten(structure, leaves), z, u, dt, arrived)
+        due = np.zeros((), bool)
+        if isinstance(filt, Recovering):
+            due = filt.due(new, stepped.verdict)
+        return _named(place, new), {f"r{place}": Results(stepped, due)}, None
+
+    def recover(leaves: Any, own: Any, verdict: Any) -> Outputs:
+        filt: Any = group.one(own)
+        return _named(place, filt.recover(jax.tree.unflatten(structure, leaves), verdict)), None, None
+
+    def arguments(arrays: dict[str, np.ndarray]) -> list[Argument]:
+        return [
+            Argument(name, a.ndim == 1, finite=True, field=_field(name, a), members=size)
+            for name, a in arrays.items()
+        ]
+
+    old = [of_state(field)._replace(members=size) for field in mine]
+    inputs, seconds = inputs_of_step(n_u)
+    numbers = (leaves, shapes(own), *given[2:6])
+    _, said, _ = jax.eval_shape(step, *numbers)
+    verdict = said[f"r{place}"].stepped.verdict
+    stepped = traced_function(
+        False, step, [*old, *arguments(own), *MEASURED, *inputs, seconds], *numbers
+    )
+    results = fields(_with_members(said, size), dtype)
+    states = {tuple(value.ravel()): name for name, value in stepped.state.items()}
+    same = {
+        name: states[tuple(value.ravel())]
+        for name, value in stepped.estimate.items()
+        if tuple(value.ravel()) in states
+    }
+    of_verdict = [
+        Argument(f"made->r{place}_stepped_verdict_{name}", field=f, members=size)
+        for name, f in zip(Verdict._fields, fields(verdict, dtype), strict=True)
+    ]
+    own_and_start = [*START, *arguments(own), *arguments(starts)]
+    begun = (given.x0, given.P0, shapes(own), shapes(starts))
+    made = Members(
+        size,
+        own | starts,
+        mine,
+        results,
+        same,
+        traced_function(False, init, own_and_start, *begun),
+        stepped,
+        traced_function(
+            False, recover, [*old, *arguments(own), *of_verdict], leaves, shapes(own), verdict
+        )
+        if isinstance(group.filt, Recovering)
+        else None,
+    )
+    return made, _with_members(said[f"r{place}"], size)
+
+
+def _named(place: int, state: Any) -> Any:
+    """A member's state, with the names of the bank's."""
+    return {"groups": {str(place): state}}
+
+
+def _field(name: str, array: np.ndarray) -> Field:
+    return Field(name, array.shape[:-1], "real")
+
+
+def _with_members(tree: Any, size: int) -> Any:
+    """The shapes with an axis of members at the end."""
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct((*a.shape, size), a.dtype), tree)
