@@ -23,9 +23,12 @@ from sagewing.codegen.notation import C_TYPE
 from sagewing.codegen.notice import notice
 from sagewing.codegen.step_end import state_update
 from sagewing.codegen.tables import Tables, definition
-from sagewing.codegen.writer import Cost, Writer
+from sagewing.codegen.vector_loops import VectorLoopsWriter
+from sagewing.codegen.writer import Cost
 from sagewing.filters.bank import Bank
 
+# Helpers that lanes.h has in a version for vectors
+IN_LANES = {"sw_sum", "sw_largest", "sw_smallest"}
 INTERACT = """
 static void interact(const sw_state *s, sw_state *state)
 {
@@ -90,15 +93,16 @@ class _Parts:
         self.groups: list[GroupText] = [
             group_text(i, group, self.tables) for i, group in enumerate(made.groups)
         ]
-        self._init = Writer(made.init.graph, made.init.outputs(), self.tables)
-        self._weigh = Writer(made.weigh.graph, made.weigh.outputs(), self.tables)
+        self._init = VectorLoopsWriter(made.init.graph, made.init.outputs(), self.tables)
+        self._weigh = VectorLoopsWriter(made.weigh.graph, made.weigh.outputs(), self.tables)
         self._mix = None
         if made.interact is not None:
-            self._mix = Writer(made.interact.graph, made.interact.outputs(), self.tables)
+            self._mix = VectorLoopsWriter(made.interact.graph, made.interact.outputs(), self.tables)
         self._body = self._written()
         writers = [w for w in (self._init, self._weigh, self._mix) if w is not None]
-        self.used = set().union(*(writer.used for writer in writers))
-        self.lifted = lifted(set().union(*(group.used for group in self.groups)), dtype)
+        self.used = set().union(*(writer.used for writer in writers)) - IN_LANES
+        vectors = [*(group.used for group in self.groups), *(writer.lifted for writer in writers)]
+        self.lifted = lifted(set().union(*vectors), dtype)
 
     def functions(self) -> str:
         """The functions besides those of the groups and the entries."""
@@ -116,7 +120,7 @@ class _Parts:
 
     def cost(self) -> Cost:
         """What a step takes, with the members one after the other."""
-        groups = [(g.size, text.cost) for g, text in zip(self.made.groups, self.groups, strict=True)]
+        groups = [(g.stored, text.cost) for g, text in zip(self.made.groups, self.groups, strict=True)]
         operations = self._weigh.cost.operations + sum(n * cost.operations for n, cost in groups)
         results = sum(f.size for g in self.made.groups for f in g.results)
         numbers = self._weigh.cost.numbers + results + max(cost.numbers for _, cost in groups)

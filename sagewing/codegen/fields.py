@@ -12,12 +12,16 @@ from sagewing.shapes import Covariances
 
 
 class Field(NamedTuple):
-    """A member of a C struct; of a `symmetric` one the upper half repeats the lower one."""
+    """A member of a C struct; of a `symmetric` one the upper half repeats the lower one.
+
+    Of the last axis the first `used` entries have a meaning, if that is given.
+    """
 
     name: str
     shape: tuple[int, ...]
     kind: Kind
     symmetric: bool = False
+    used: int | None = None
 
     @property
     def size(self) -> int:

@@ -16,7 +16,8 @@ class Node:
     """One number (`op` an operation, "const" or "elem"), a vector, or a branch.
 
     Vectors are "input", "table" (constants), "pack" (numbers put side by side), "map" (an operation
-    on each entry) and "matvec" (a matrix of constants times a vector). A branch has the outputs of
+    on each entry) and "matvec" (a matrix of constants times a vector); "sum", "largest" and
+    "smallest" are numbers made of consecutive entries of one. A branch has the outputs of
     each of its sides as arguments. An "elem" is an entry of a vector or an output of a branch.
     """
 

@@ -69,23 +69,43 @@ class LanesWriter(Writer):
     notation = LanesNotation()
 
     def _write_branch(self, node: Node, depth: int) -> None:
-        """Both sides, and then the choice."""
+        """The side of a flag that is set, and the other one if it is not set in some lane.
+
+        The first is that of numbers as they should be. Of more than two sides all are computed.
+        """
         index, sides = node.args[0], self._place.sides[node]
         flag = self._named(index)
+        if index.kind != "bool":
+            return self._write_choice(node, flag, depth)
+        self._schedule(self._place.side(node, 1), sides[1], depth)
+        places = self._place.outputs(node)
+        for i, out in zip(places, self._place.side(node, 1), strict=True):
+            name = f"{self.notation.types[out.kind]} {self._name(node)}_{i}"
+            self._assign(depth, Expression(name, NAME), self.expression(out))
+        self._line(depth, f"if (sw_lanes_any(~{flag.text})) {{", flag.arrays)
+        self._schedule(self._place.side(node, 0), sides[0], depth + 1)
+        for i, out in zip(places, self._place.side(node, 0), strict=True):
+            name = f"{self._name(node)}_{i}"
+            other = self.expression(out)
+            chosen = self.notation.choice(out.kind).format(flag.text, name, other.text)
+            value = Expression(chosen, CALL, arrays_of([flag, other]))
+            self._assign(depth + 1, Expression(name, NAME), value)
+        self._line(depth, "}")
+        return None
+
+    def _write_choice(self, node: Node, index: Expression, depth: int) -> None:
         outs = []
-        for side, region in enumerate(sides):
+        for side, region in enumerate(self._place.sides[node]):
             outs.append(self._place.side(node, side))
             self._schedule(outs[-1], region, depth)
         for i, column in zip(self._place.outputs(node), zip(*outs, strict=True), strict=True):
             kind = column[0].kind
             chosen = self.expression(column[-1])
             for side in reversed(range(len(column) - 1)):
-                test = f"~{flag.text}"
-                if index.kind == "int":
-                    test = f"SW_FLAGS({flag.text} <= {side})"
                 one = self.expression(column[side])
+                test = f"SW_FLAGS({index.text} <= {side})"
                 text = self.notation.choice(kind).format(test, one.text, chosen.text)
-                chosen = Expression(text, CALL, arrays_of([flag, one, chosen]))
+                chosen = Expression(text, CALL, arrays_of([index, one, chosen]))
             name = f"const {self.notation.types[kind]} {self._name(node)}_{i}"
             self._assign(depth, Expression(name, NAME), chosen)
 

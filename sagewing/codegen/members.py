@@ -6,6 +6,7 @@ The C of a bank runs a member's functions in vectors, a member in each lane (`ba
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from sagewing.codegen.fields import Argument, Field, fields, of_state
@@ -23,32 +24,36 @@ from sagewing.codegen.program import (
     traced_function,
 )
 from sagewing.codegen.refusal import NotInC
-from sagewing.filters.bank import Bank
+from sagewing.filters.bank import Bank, BankState
 from sagewing.filters.bank.members import Stepped, stepped_by
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.recovery import Recovering, Verdict
 
 WEIGHTS = "log_weights"
+# More members than this are stored in whole vectors, of so many lanes at most
+SMALL, WHOLE = 8, 16
 
 
 class Results(NamedTuple):
     """What is known of a member after its step, besides its state; `due`: it has to recover."""
 
     stepped: Stepped
+    verdict: Verdict
     due: Any
 
 
 class Members(NamedTuple):
     """One group of a bank: what each of its members computes.
 
-    `own` are the arrays in which the members differ; the last axis of each is that of the members.
+    In C there are `stored` members: after the last one, copies of it that have no weight. `own` are the arrays in which the members differ; the last axis of each is that of the members.
     `state` are the members of the bank's struct with the shape for one member, `results` those of
     the struct that holds what a step gives besides; `in_state` are results that are also numbers of
     the new state, with their names there.
     """
 
     size: int
+    stored: int
     own: dict[str, np.ndarray]
     state: list[Field]
     results: list[Field]
@@ -74,28 +79,36 @@ def bank_program(bank: Bank, n_u: int, dtype: Any) -> BankProgram:
     with jax.enable_x64(dtype == np.float64):
         bank = in_precision(bank, dtype)
         given = examples(bank, n_u, dtype)
-        state = fields(given.state, dtype)
-        leaves, structure = jax.tree.flatten(given.state)
-        made = [_members(bank, i, given, state, n_u, dtype) for i in range(len(bank.groups))]
+        made = [_members(bank, i, given, n_u, dtype) for i in range(len(bank.groups))]
         groups, results = (list(part) for part in zip(*made, strict=True))
+        stored = _stored(given.state, groups)
+        state = _state_fields(given.state, stored, groups, dtype)
+        leaves, structure = jax.tree.flatten(stored)
+        size, stored_size = bank.size, stored.log_weights.size
 
         def init(x: Any, P: Any) -> Outputs:
-            return {WEIGHTS: bank.init(x, P).log_weights}, None, None
+            return {WEIGHTS: _extended(bank.init(x, P).log_weights, stored_size)}, None, None
 
         def interact(leaves: Any) -> Outputs:
-            return bank.interacted(jax.tree.unflatten(structure, leaves)), None, None
+            old = jax.tree.unflatten(structure, leaves)
+            if stored_size == size:
+                return bank.interacted(old), None, None
+            mixed = bank.interacted(jax.tree.map(lambda a: a[..., :size], old))
+            return jax.tree.map(lambda a: _extended(a, stored_size), mixed), None, None
 
         def weigh(before: Any, leaves: Any, results: Any, arrived: Any) -> Outputs:
             new = jax.tree.unflatten(structure, leaves)
-            weighed = bank.weighed(before, new.groups, [r.stepped for r in results], arrived)
-            state, step, _ = weighed
-            said = fill_nominal_noise(bank, step.estimate, ())
-            return {WEIGHTS: state.log_weights}, said, None
+            if stored_size > size:
+                highest = np.where(np.arange(stored_size) < size, np.inf, -np.inf)
+                before = jnp.minimum(before, highest.astype(dtype))
+            stepped = [result.stepped for result in results]
+            state, step = bank.weighed(before, new.groups, stepped, arrived)
+            return {WEIGHTS: state.log_weights}, fill_nominal_noise(bank, step.estimate, ()), None
 
         old = {field.name: of_state(field) for field in state}
         new = {name: a._replace(name=f"state->{name}") for name, a in old.items()}
         said = [_argument(field, g, new) for g in groups for field in g.results]
-        arguments = (given.state.log_weights, leaves, results, given.arrived)
+        arguments = (stored.log_weights, leaves, results, given.arrived)
         estimate = jax.eval_shape(weigh, *arguments)[1]
         return BankProgram(
             Layout(*sizes(bank), n_u, state, fields(estimate, dtype)),
@@ -118,16 +131,23 @@ def _argument(field: Field, group: Members, state: dict[str, Argument]) -> Argum
     return Argument(f"made->{field.name}", symmetric=field.symmetric, field=field)
 
 
+def stored_members(bank: Bank, place: int) -> int:
+    """How many members a group has in C: whole vectors, of many members that are all alike."""
+    size = bank.groups[place].size
+    return -(-size // WHOLE) * WHOLE if size == bank.size and size > SMALL else size
+
+
 def _members(
-    bank: Bank, place: int, given: Examples, state: list[Field], n_u: int, dtype: np.dtype
+    bank: Bank, place: int, given: Examples, n_u: int, dtype: np.dtype
 ) -> tuple[Members, Any]:
     """The functions of a group's members, and the shapes of their results with all members."""
-    group, size = bank.groups[place], bank.groups[place].size
+    group, size = bank.groups[place], stored_members(bank, place)
     before = sum(g.size for g in bank.groups[:place])
-    own = {f"sw_own{place}_{i}": np.asarray(a) for i, a in enumerate(group.own)}
+    each = np.minimum(np.arange(size), group.size - 1)
+    own = {f"sw_own{place}_{i}": np.asarray(a)[..., each] for i, a in enumerate(group.own)}
     starts = {}
     if bank.offsets is not None:
-        starts = {f"sw_start{place}": np.asarray(bank.offsets).T[:, before : before + size]}
+        starts = {f"sw_start{place}": np.asarray(bank.offsets).T[:, before + each]}
 
     def start(x: Any, P: Any, own: Any, offsets: Any) -> Any:
         for dx in offsets:
@@ -140,12 +160,11 @@ def _members(
     one = jax.eval_shape(start, given.x0, given.P0, shapes(own), shapes(starts))
     leaves, structure = jax.tree.flatten(one)
     mine = fields(_named(place, one), dtype)
-    for field in mine:
-        all_members = next(f for f in state if f.name == field.name)
-        if all_members.shape != (*field.shape, size):
+    for field, leaf in zip(mine, jax.tree.leaves(given.state.groups[place]), strict=True):
+        if leaf.shape != (*field.shape, group.size):
             raise NotInC(
-                f"The members of a bank share {field.name} of shape {all_members.shape}, and in C "
-                "each member has its own state."
+                f"The members of a bank share {field.name} of shape {leaf.shape}, and in C each "
+                "member has its own state."
             )
 
     def init(x: Any, P: Any, own: Any, offsets: Any) -> Outputs:
@@ -153,11 +172,10 @@ def _members(
 
     def step(leaves: Any, own: Any, z: Any, arrived: Any, u: Any, dt: Any) -> Outputs:
         filt = group.one(own)
-        new, stepped = stepped_by(filt, jax.tree.unflatten(structure, leaves), z, u, dt, arrived)
-        due = np.zeros((), bool)
-        if isinstance(filt, Recovering):
-            due = filt.due(new, stepped.verdict)
-        return _named(place, new), {f"r{place}": Results(stepped, due)}, None
+        state = jax.tree.unflatten(structure, leaves)
+        new, stepped, verdict = stepped_by(filt, bank.dof, state, z, arrived, u, dt)
+        due = filt.due(new, verdict) if isinstance(filt, Recovering) else np.zeros((), bool)
+        return _named(place, new), {f"r{place}": Results(stepped, verdict, due)}, None
 
     def recover(leaves: Any, own: Any, verdict: Any) -> Outputs:
         filt: Any = group.one(own)
@@ -173,7 +191,7 @@ def _members(
     inputs, seconds = inputs_of_step(n_u)
     numbers = (leaves, shapes(own), *given[2:6])
     _, said, _ = jax.eval_shape(step, *numbers)
-    verdict = said[f"r{place}"].stepped.verdict
+    verdict = said[f"r{place}"].verdict
     stepped = traced_function(
         False, step, [*old, *arguments(own), *MEASURED, *inputs, seconds], *numbers
     )
@@ -185,12 +203,13 @@ def _members(
         if tuple(value.ravel()) in states
     }
     of_verdict = [
-        Argument(f"made->r{place}_stepped_verdict_{name}", field=f, members=size)
+        Argument(f"made->r{place}_verdict_{name}", field=f, members=size)
         for name, f in zip(Verdict._fields, fields(verdict, dtype), strict=True)
     ]
     own_and_start = [*START, *arguments(own), *arguments(starts)]
     begun = (given.x0, given.P0, shapes(own), shapes(starts))
     made = Members(
+        group.size,
         size,
         own | starts,
         mine,
@@ -205,6 +224,32 @@ def _members(
         else None,
     )
     return made, _with_members(said[f"r{place}"], size)
+
+
+def _stored(state: BankState, groups: list[Members]) -> BankState:
+    """The shapes of a bank's state in C."""
+
+    def more(leaf: Any, size: int) -> Any:
+        return jax.ShapeDtypeStruct((*leaf.shape[:-1], size), leaf.dtype)
+
+    if len(groups) > 1:
+        return state
+    return jax.tree.map(lambda a: more(a, groups[0].stored), state)
+
+
+def _state_fields(
+    state: BankState, stored: BankState, groups: list[Members], dtype: np.dtype
+) -> list[Field]:
+    each = zip(fields(stored, dtype), jax.tree.leaves(state), strict=True)
+    return [
+        field if field.shape == leaf.shape else field._replace(used=leaf.shape[-1])
+        for field, leaf in each
+    ]
+
+
+def _extended(a: Any, stored: int) -> Any:
+    """Numbers of all members, and those of the copies of the last one."""
+    return a[..., np.minimum(np.arange(stored), a.shape[-1] - 1)]
 
 
 def _named(place: int, state: Any) -> Any:

@@ -29,11 +29,11 @@ SIGNATURES = {
     "recover": "static void recover_{}(sw_state *state, const sw_members *made)",
 }
 LOOP = """\
-    enum {{ MEMBERS = {members}, SPAN = SW_LANES < MEMBERS ? SW_LANES : MEMBERS }};
+    enum {{ USED = {used}, MEMBERS = {members}, SPAN = SW_LANES < MEMBERS ? SW_LANES : MEMBERS }};
     for (int first = (MEMBERS - 1) / SPAN * SPAN; first >= 0; first -= SPAN) {{
         const int at = first + SPAN <= MEMBERS ? first : MEMBERS - SPAN;
 """
-ACTIVE = "        const sw_ints active = sw_active(first - at, SPAN);\n"
+ACTIVE = "        const sw_ints active = sw_active(first - at, USED - at < SPAN ? USED - at : SPAN);\n"
 # Of each function: what stands before the loop and at its begin, and what stands after it
 BEGIN_AND_END = {
     "init": (("", ""), ""),
@@ -100,7 +100,7 @@ def group_text(place: int, group: Members, tables: Tables) -> GroupText:
         statements = [*writer.statements, *end]
         body = "".join(f"{line}\n" for line in lines([line.indented() for line in statements]))
         head, tail = BEGIN_AND_END[name]
-        loop = LOOP.format(members=group.size)
+        loop = LOOP.format(used=group.size, members=group.stored)
         signature = SIGNATURES[name].format(place)
         text += f"\n{signature}\n{{\n{head[0]}{loop}{head[1]}{body}    }}\n{tail}}}\n"
     used = set().union(*(writer.used for writer in writers.values()))
@@ -123,7 +123,7 @@ def _init_end(place: int, group: Members, writer: Writer) -> list[Statement]:
 def _step_end(place: int, group: Members, writer: Writer) -> list[Statement]:
     """Keep the new state of a member if it is finite, and write the results."""
     update = state_update(writer, group.state, group.step.state)
-    finite = f"r{place}_stepped_verdict_finite"
+    finite = f"r{place}_verdict_finite"
     end = []
     if update.test is not None:
         test = update.test

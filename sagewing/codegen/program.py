@@ -197,7 +197,7 @@ def traced_arrays(
         value = entries(graph, vector, int(np.prod(arg.shape))).reshape(arg.shape)
         if arg.dtype == np.int64:
             value = elementwise(graph, "to_long", value)
-        read_in_loops = graph.row_loops and arg.ndim == 2 and max(arg.shape) >= LOOP_LENGTH
+        read_in_loops = graph.row_loops and max(arg.shape, default=0) >= LOOP_LENGTH
         operands.append(_lower_half(value) if given.symmetric and not read_in_loops else value)
     return graph, trace(graph, made, operands), shapes
 

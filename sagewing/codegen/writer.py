@@ -155,9 +155,19 @@ class Writer:
             self.operations += node.op not in ("to_real", "neg")
         if node.op in ("max", "min"):
             return self._extreme(node)
+        if node.op in ("sum", "largest", "smallest"):
+            return self._reduction(node)
         template = self.notation.template(node)
         self._use(template.helper)
         return template.of([self.expression(arg) for arg in node.args])
+
+    def _reduction(self, node: Node) -> Expression:
+        """The sum, the maximum or the minimum of an array."""
+        offset, size = node.attr
+        array, function = self.vector(node.args[0], offset), f"sw_{node.op}"
+        self._use(function)
+        self.operations += size
+        return Expression(f"{function}({array.text}, {size})", CALL, array.arrays)
 
     def _extreme(self, node: Node) -> Expression:
         """The larger or smaller number; NaN if one is NaN, as in JAX."""
@@ -258,7 +268,7 @@ class Writer:
         for arg, (offset, strides) in zip(node.args, places, strict=True):
             if offset is None:
                 entries.append(self._named(arg))
-            elif arg in self._pending and arg.attr[1] == shape and _in_step(offset, strides, shape):
+            elif arg in self._pending and arg.attr[1] == shape and in_step(offset, strides, shape):
                 entries.append(self._pending.pop(arg))
             else:
                 entries.append(self._entry(arg, offset, index_of(strides)))
@@ -326,7 +336,7 @@ class Writer:
         self.statements.append(Statement(depth, text, arrays))
 
 
-def _in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an operand is read where the result is written."""
     return offset == 0 and strides == row_major_strides(shape)
 

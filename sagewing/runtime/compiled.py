@@ -59,13 +59,14 @@ class CompiledFilter:
         for field in fields:
             dtype = self.dtype if field.kind == "real" else np.dtype(np.intc)
             inner = np.empty(field.shape, dtype).strides
-            views[field.name] = np.ndarray(
+            view = np.ndarray(
                 (len(buffer) // size, *field.shape),
                 dtype,
                 buffer,
                 self.ffi.offsetof(kind, field.name),
                 (size, *inner),
             )
+            views[field.name] = view if field.used is None else view[..., : field.used]
         return views
 
 

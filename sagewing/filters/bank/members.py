@@ -15,14 +15,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from sagewing.filters.attenuation import Fading, Gated, PerPredictionStep
+from sagewing.filters.bank.weights import Evidence, evidence, log_likelihood
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.lifting import PerRecord
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.step import Step
 from sagewing.filters.student import StudentT
+from sagewing.shapes import (
+    Arrived,
+    Covariances,
+    Errors,
+    Inputs,
+    Measurements,
+    States,
+    Steps,
+    Values,
+)
 
 
 class Flat(NamedTuple):
@@ -116,15 +126,32 @@ class Group(eqx.Module):
 
 
 class Stepped(NamedTuple):
-    """What the weights and the estimate of a bank need of its members' steps."""
+    """What the weights and the estimate of a bank need of a member's step.
 
-    step: Step
-    verdict: Verdict
+    `robust` is the evidence for the weights, `normal` that of the normal likelihood; `doubt` is 0
+    where the step is ok and -inf where it is not.
+    """
+
+    x: States
+    P: Covariances
+    nis: Values
+    restarts: Values
+    q: Errors
+    r: Measurements
+    robust: Evidence
+    normal: Evidence
+    doubt: Values
 
 
 def stepped_by(
-    members: Filter, state: Any, z: jax.Array, u: Any, dt: jax.Array, arrived: jax.Array
-) -> tuple[Any, Stepped]:
+    members: Filter,
+    dof: float | None,
+    state: Any,
+    z: Measurements,
+    arrived: Arrived,
+    u: Inputs,
+    dt: Steps,
+) -> tuple[Any, Stepped, Verdict]:
     """The next state of one member, or of a batch of them, without recovery."""
     if isinstance(members, Recovering):
         state, step, verdict = members.plain_step(state, z, u, dt, arrived)
@@ -133,8 +160,19 @@ def stepped_by(
         verdict = Verdict(arrived, arrived, step.ok)
     q = broadcast_to_batch(members.q0, step.x) if step.q is None else step.q
     r = broadcast_to_batch(members.r0, step.x) if step.r is None else step.r
-    said = (step.x, step.P, step.nis, step.loglik, step.ok, step.restarts, q, r)
-    return state, Stepped(Step(*said, innovation=step.innovation), verdict)
+    robust = log_likelihood(step, arrived, arrived & ~verdict.kept, dof)
+    made = Stepped(
+        step.x,
+        step.P,
+        step.nis,
+        step.restarts,
+        q,
+        r,
+        evidence(robust, ~verdict.finite),
+        evidence(step.loglik, ~verdict.finite),
+        jnp.where(verdict.ok, jnp.zeros_like(step.nis), -jnp.inf),
+    )
+    return state, made, verdict
 
 
 def grouped(members: Sequence[Filter]) -> tuple[Group, ...]:

@@ -110,6 +110,44 @@ SW_INLINE sw_lanes sw_lanes_log(sw_lanes a)
     }
 
 
+#ifdef SW_DOUBLE
+SW_LIFT(sw_lanes_exp_each, sw_lanes, exp, sw_lanes)
+SW_LIFT(sw_lanes_log_each, sw_lanes, log, sw_lanes)
+#else
+#define sw_lanes_log_each sw_lanes_log
+/* 2^n, in two factors, times a polynomial. */
+SW_INLINE sw_lanes sw_lanes_exp_each(sw_lanes a)
+{
+    const sw_lanes less = sw_lanes_select((sw_ints)(a > 89.0F), SW_ALL(89.0F), a);
+    const sw_lanes x = sw_lanes_select((sw_ints)(less < -104.0F), SW_ALL(-104.0F), less);
+    const sw_lanes shifted = x * 1.44269504F + 12582912.0F; /* n in the lowest bits */
+    const sw_lanes n = shifted - 12582912.0F;
+    const sw_lanes r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
+    const sw_lanes p = (((((1.9875691500e-4F * r + 1.3981999507e-3F) * r + 8.3334519073e-3F) * r
+                         + 4.1665795894e-2F) * r + 1.6666665459e-1F) * r + 5.0000001201e-1F);
+    const sw_ints whole = (sw_ints)((sw_uints)shifted - 0x4b400000U), half = whole >> 1;
+    const sw_lanes one = (sw_lanes)((sw_uints)(half + 127) << 23);
+    const sw_lanes other = (sw_lanes)((sw_uints)(whole - half + 127) << 23);
+    return ((p * r) * r + r + 1.0F) * one * other;
+}
+#endif
+
+/* Each lane with the number of the lane `k` places away, for a power of two. */
+SW_INLINE __attribute__((always_inline)) sw_lanes sw_lanes_swapped(sw_lanes a, int k)
+{
+#ifdef __clang__
+    sw_lanes b;
+    for (int l = 0; l < SW_LANES; ++l) b[l] = a[l ^ k];
+    return b;
+#else
+    sw_ints place;
+    for (int l = 0; l < SW_LANES; ++l) place[l] = l ^ k;
+    return __builtin_shuffle(a, place);
+#endif
+}
+
+SW_INLINE sw_real sw_first(sw_lanes a) { return a[0]; }
+
 /* Flags of the lanes from `first` to the end of a span. */
 SW_INLINE sw_ints sw_active(int first, int span)
 {
@@ -163,15 +201,28 @@ SW_INLINE int sw_lanes_any(sw_ints flag) { return flag != 0; }
 SW_INLINE sw_lanes sw_lanes_of_flags(sw_ints a) { return (sw_lanes)(a != 0); }
 SW_INLINE sw_lanes sw_lanes_of_ints(sw_ints a) { return (sw_lanes)a; }
 SW_INLINE sw_lanes sw_lanes_fabs(sw_lanes a) { return (sw_lanes)fabs(a); }
-#ifndef SW_DOUBLE
-SW_INLINE sw_lanes sw_lanes_log(sw_lanes a) { return logf(a); }
+#ifdef SW_DOUBLE
+#define sw_lanes_exp_each exp
+#define sw_lanes_log_each log
+#else
+#define sw_lanes_exp_each expf
+#define sw_lanes_log_each logf
+#define sw_lanes_log logf
 #endif
+SW_INLINE sw_lanes sw_lanes_swapped(sw_lanes a, int k) { (void)k; return a; }
+SW_INLINE sw_real sw_first(sw_lanes a) { return a; }
 SW_INLINE sw_ints sw_active(int first, int span) { return -(sw_ints)(first <= 0 && span > 0); }
 SW_INLINE sw_lanes sw_get(const sw_real *a, int span) { return span ? *a : 0; }
 SW_INLINE void sw_put(sw_real *a, sw_lanes all, int span) { if (span) *a = all; }
 SW_INLINE sw_ints sw_get_ints(const int *a, int span) { return span ? *a : 0; }
 SW_INLINE void sw_put_ints(int *a, sw_ints all, int span) { if (span) *a = (int)all; }
 #endif
+
+/* So many entries of an array are read and written at once, from the place `at` on. */
+#define SW_SPAN(n) (SW_LANES < (n) ? SW_LANES : (n))
+#define SW_EACH(at, n)                                          \
+    for (int next = 0, at = 0; next < (n); next += SW_SPAN(n),  \
+         at = next + SW_SPAN(n) <= (n) ? next : (n) - SW_SPAN(n))
 
 SW_INLINE sw_ints sw_lanes_finite(sw_lanes a) { return SW_FLAGS(a - a == 0); }
 
@@ -210,6 +261,61 @@ SW_INLINE void sw_lanes_matvec(const sw_real *restrict w, const sw_lanes *restri
         for (int j = 0; j < columns; ++j) sum += w[j * rows + i] * x[j];
         y[i] = sum;
     }
+}
+
+/* The larger of two numbers, NaN if one is. */
+SW_INLINE sw_lanes sw_lanes_larger(sw_lanes a, sw_lanes b)
+{
+    return sw_lanes_select(SW_FLAGS(a > b) | SW_FLAGS(a != a), a, b);
+}
+
+/* The smaller of two numbers, NaN if one is. */
+SW_INLINE sw_lanes sw_lanes_smaller(sw_lanes a, sw_lanes b)
+{
+    return sw_lanes_select(SW_FLAGS(a < b) | SW_FLAGS(a != a), a, b);
+}
+
+/* The sum of an array. */
+SW_INLINE sw_real sw_sum(const sw_real *a, int n)
+{
+    const int span = SW_SPAN(n), rest = n % span;
+    sw_lanes all = rest ? sw_lanes_select(sw_active(span - rest, span), sw_get(a + n - span, span), SW_ALL((sw_real)0)) : SW_ALL((sw_real)0);
+    for (int i = 0; i + span <= n; i += span) all += sw_get(a + i, span);
+    if (SW_LANES > 8) all += sw_lanes_swapped(all, 8);
+    if (SW_LANES > 4) all += sw_lanes_swapped(all, 4);
+    if (SW_LANES > 2) all += sw_lanes_swapped(all, 2);
+    if (SW_LANES > 1) all += sw_lanes_swapped(all, 1);
+    return sw_first(all);
+}
+
+/* The maximum of an array; NaN if a number is NaN. */
+SW_INLINE sw_real sw_largest(const sw_real *a, int n)
+{
+    sw_lanes all = SW_ALL(*a);
+    SW_EACH(at, n) {
+        const sw_lanes next = sw_get(a + at, SW_SPAN(n));
+        all = sw_lanes_larger(sw_lanes_select(sw_active(0, SW_SPAN(n)), next, all), all);
+    }
+    if (SW_LANES > 8) all = sw_lanes_larger(sw_lanes_swapped(all, 8), all);
+    if (SW_LANES > 4) all = sw_lanes_larger(sw_lanes_swapped(all, 4), all);
+    if (SW_LANES > 2) all = sw_lanes_larger(sw_lanes_swapped(all, 2), all);
+    if (SW_LANES > 1) all = sw_lanes_larger(sw_lanes_swapped(all, 1), all);
+    return sw_first(all);
+}
+
+/* The minimum of an array; NaN if a number is NaN. */
+SW_INLINE sw_real sw_smallest(const sw_real *a, int n)
+{
+    sw_lanes all = SW_ALL(*a);
+    SW_EACH(at, n) {
+        const sw_lanes next = sw_get(a + at, SW_SPAN(n));
+        all = sw_lanes_smaller(sw_lanes_select(sw_active(0, SW_SPAN(n)), next, all), all);
+    }
+    if (SW_LANES > 8) all = sw_lanes_smaller(sw_lanes_swapped(all, 8), all);
+    if (SW_LANES > 4) all = sw_lanes_smaller(sw_lanes_swapped(all, 4), all);
+    if (SW_LANES > 2) all = sw_lanes_smaller(sw_lanes_swapped(all, 2), all);
+    if (SW_LANES > 1) all = sw_lanes_smaller(sw_lanes_swapped(all, 1), all);
+    return sw_first(all);
 }
 
 /* Flags are 0 or 1 in C. */

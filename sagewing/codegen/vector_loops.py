@@ -1,0 +1,70 @@
+"""Loops over arrays written in vectors of GNU C, so that they need no compiler's vectorisation.
+
+A loop takes as many entries as a vector has lanes; the last ones are computed together with entries
+before them, once more.
+"""
+
+from sagewing.codegen.expressions import CALL, Expression, Template
+from sagewing.codegen.graph import Node
+from sagewing.codegen.indices import index_of, length, row_major_strides
+from sagewing.codegen.lanes_notation import LanesNotation
+from sagewing.codegen.writer import LONGEST, Writer, in_step
+
+# Functions of loops that are approximated in lanes.h
+APPROXIMATED = ("exp", "log")
+
+
+class VectorLoopsWriter(Writer):
+    """Statements about numbers, whose loops are vectors'; `lifted` are the helpers of these."""
+
+    lanes = LanesNotation()
+
+    def __init__(self, *args):
+        self.lifted: set[str] = set()
+        super().__init__(*args)
+
+    def _loop(self, node: Node) -> Expression:
+        op, shape, places = node.attr
+        self.operations += length(node)
+        entries = []
+        for arg, (offset, strides) in zip(node.args, places, strict=True):
+            if offset is None:
+                flag = arg.kind == "bool"
+                name = self._named(arg).text
+                text = f"SW_ALL_INTS(-({name} != 0))" if flag else f"SW_ALL({name})"
+                entries.append(Expression(text, CALL))
+            elif arg in self._pending and arg.attr[1] == shape and in_step(offset, strides, shape):
+                entries.append(self._pending.pop(arg))
+            else:
+                entries.append(self._vector_at(arg, offset, strides, shape[-1]))
+        if op in APPROXIMATED:
+            text, helper = f"sw_lanes_{op}_each({{0}})", None
+        else:
+            text, helper = self.lanes.in_loop(op)
+        if helper is not None:
+            self.lifted.add(helper)
+        return Template(f"({text})", 0, (CALL,) * len(entries)).of(entries)
+
+    def _vector_at(
+        self, vector: Node, offset: int, strides: tuple[int, ...], size: int
+    ) -> Expression:
+        """The entries of an array that a loop reads at `at`."""
+        *rows, step = strides
+        start = self.vector(vector, offset)
+        row = " + ".join(part for part in (start.text, index_of((*rows, 0))) if part)
+        if step == 1:
+            return Expression(f"sw_get({row} + at, SW_SPAN({size}))", CALL, start.arrays)
+        text = f"SW_ALL(*({row}))" if step == 0 else f"sw_gather({row} + {step} * at, {step}, SW_SPAN({size}))"
+        return Expression(text, CALL, start.arrays)
+
+    def _write_loop(self, node: Node, loop: Expression) -> None:
+        shape = node.attr[1]
+        if node not in self._in_packs:
+            self._declare(node, self._depth)
+        *rows, _ = row_major_strides(shape)
+        target = self.vector(node)
+        row = " + ".join(part for part in (target.text, index_of((*rows, 0))) if part)
+        size = shape[-1]
+        head = "".join(f"for (int k = 0; k < {n}; ++k) " for n in shape[:-1])
+        text = f"{head}SW_EACH(at, {size}) sw_put({row} + at, {loop.text}, SW_SPAN({size}));"
+        self._line(self._depth, text, target.arrays | loop.arrays)
