@@ -151,7 +151,7 @@ class _Parts:
             for i in range(len(made.groups))
         ]
         recover = [
-            Statement(1, f"if (due_{i}) recover_{i}(state, made);")
+            Statement(1, f"if (due_{i}) recover_{i}(state, arrived, made);")
             if group.recover is not None
             else Statement(1, f"(void)due_{i};")
             for i, group in enumerate(made.groups)
@@ -164,7 +164,7 @@ class _Parts:
 
 def _results(groups: Sequence[Members]) -> str:
     """The struct that holds what the steps of members give besides their states."""
-    kept = [f for g in groups for f in g.results if f.name not in g.in_state]
+    kept = [f for g in groups for f in g.results if f.name not in g.known]
     members = "".join(f"    {member(C_TYPE, field)};\n" for field in kept)
     return f"\ntypedef struct {{\n{members}}} sw_members;\n"
 

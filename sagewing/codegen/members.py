@@ -48,8 +48,8 @@ class Members(NamedTuple):
 
     In C there are `stored` members: after the last one, copies of it that have no weight. `own` are the arrays in which the members differ; the last axis of each is that of the members.
     `state` are the members of the bank's struct with the shape for one member, `results` those of
-    the struct that holds what a step gives besides; `in_state` are results that are also numbers of
-    the new state, with their names there.
+    the struct that holds what a step gives besides; `known` are results that are also numbers of
+    the new state, or were given, with these names.
     """
 
     size: int
@@ -57,7 +57,7 @@ class Members(NamedTuple):
     own: dict[str, np.ndarray]
     state: list[Field]
     results: list[Field]
-    in_state: dict[str, str]
+    known: dict[str, str]
     init: Function
     step: Function
     recover: Function | None
@@ -125,10 +125,9 @@ def bank_program(bank: Bank, n_u: int, dtype: Any) -> BankProgram:
 
 def _argument(field: Field, group: Members, state: dict[str, Argument]) -> Argument:
     """A result of all members of a group, as the weighing takes it."""
-    same = group.in_state.get(field.name)
-    if same is not None:
-        return state[same]
-    return Argument(f"made->{field.name}", symmetric=field.symmetric, field=field)
+    name = group.known.get(field.name, f"made->{field.name}")
+    own = state.get(name.removeprefix("state->"))
+    return own or Argument(name, symmetric=field.symmetric, field=field)
 
 
 def stored_members(bank: Bank, place: int) -> int:
@@ -196,16 +195,16 @@ def _members(
         False, step, [*old, *arguments(own), *MEASURED, *inputs, seconds], *numbers
     )
     results = fields(_with_members(said, size), dtype)
-    states = {tuple(value.ravel()): name for name, value in stepped.state.items()}
-    same = {
-        name: states[tuple(value.ravel())]
-        for name, value in stepped.estimate.items()
-        if tuple(value.ravel()) in states
-    }
-    of_verdict = [
-        Argument(f"made->r{place}_verdict_{name}", field=f, members=size)
-        for name, f in zip(Verdict._fields, fields(verdict, dtype), strict=True)
-    ]
+    states = {tuple(value.ravel()): f"state->{name}" for name, value in stepped.state.items()}
+    same = {}
+    for name, value in stepped.estimate.items():
+        known = states.get(tuple(value.ravel())) or _given(value)
+        if known is not None:
+            same[name] = known
+    of_verdict = []
+    for field in fields({f"r{place}": {"verdict": verdict}}, dtype):
+        name = same.get(field.name, f"made->{field.name}")
+        of_verdict.append(Argument(name, field=field, members=0 if name == "arrived" else size))
     own_and_start = [*START, *arguments(own), *arguments(starts)]
     begun = (given.x0, given.P0, shapes(own), shapes(starts))
     made = Members(
@@ -250,6 +249,17 @@ def _state_fields(
 def _extended(a: Any, stored: int) -> Any:
     """Numbers of all members, and those of the copies of the last one."""
     return a[..., np.minimum(np.arange(stored), a.shape[-1] - 1)]
+
+
+def _given(value: Any) -> str | None:
+    """The name of the numbers of the members, or of `arrived`, of which these are all."""
+    array = value.flat[0].args[0] if value.flat[0].op == "elem" else None
+    if array is None or array.op != "input" or array.attr.name.startswith("s->"):
+        return None
+    if not (array.attr.name == "arrived" or array.attr.members):
+        return None
+    in_order = all(n.args == (array,) and n.attr == i for i, n in enumerate(value.flat))
+    return array.attr.name if in_order else None
 
 
 def _named(place: int, state: Any) -> Any:

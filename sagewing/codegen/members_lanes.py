@@ -26,7 +26,7 @@ SIGNATURES = {
         "static int step_{}(const sw_state *s, const sw_real *z, const int *arrived,\n"
         "                  const sw_real *u, sw_real dt, sw_state *state, sw_members *made)"
     ),
-    "recover": "static void recover_{}(sw_state *state, const sw_members *made)",
+    "recover": "static void recover_{}(sw_state *state, const int *arrived, const sw_members *made)",
 }
 LOOP = """\
     enum {{ USED = {used}, MEMBERS = {members}, SPAN = SW_LANES < MEMBERS ? SW_LANES : MEMBERS }};
@@ -38,7 +38,7 @@ ACTIVE = "        const sw_ints active = sw_active(first - at, USED - at < SPAN 
 BEGIN_AND_END = {
     "init": (("", ""), ""),
     "step": (("    int any_due = 0;\n    (void)u;\n", ACTIVE), "    return any_due;\n"),
-    "recover": (("    const sw_state *const s = state;\n", ACTIVE), ""),
+    "recover": (("    const sw_state *const s = state;\n    (void)arrived;\n", ACTIVE), ""),
 }
 
 
@@ -132,7 +132,7 @@ def _step_end(place: int, group: Members, writer: Writer) -> list[Statement]:
         end.append(Statement(1, "const sw_ints kept = SW_ALL_INTS(-1);"))
     end.append(Statement(1, "const sw_ints stored = active & kept;"))
     for field in group.results:
-        if field.name in group.in_state:
+        if field.name in group.known:
             continue
         for i, node in enumerate(group.step.estimate[field.name].ravel()):
             value = writer.expression(node)

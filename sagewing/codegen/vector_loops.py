@@ -4,14 +4,36 @@ A loop takes as many entries as a vector has lanes; the last ones are computed t
 before them, once more.
 """
 
+from collections.abc import Sequence
+
 from sagewing.codegen.expressions import CALL, Expression, Template
-from sagewing.codegen.graph import Node
+from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.indices import index_of, length, row_major_strides
 from sagewing.codegen.lanes_notation import LanesNotation
+from sagewing.codegen.regions import Placement
+from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import LONGEST, Writer, in_step
 
 # Functions of loops that are approximated in lanes.h
 APPROXIMATED = ("exp", "log")
+
+
+def _only_summed(graph: Graph, place: Placement) -> set[Node]:
+    """The loops of which every row is summed, and that are read nowhere else."""
+    read: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        for arg in node.args if node in place.region else ():
+            read.setdefault(arg, []).append(node)
+    return {
+        node
+        for node, by in read.items()
+        if node.op == "map" and all(_sums_row(one, node) for one in by)
+    }
+
+
+def _sums_row(node: Node, loop: Node) -> bool:
+    offset, size = node.attr if node.op == "sum" else (0, 0)
+    return size == loop.attr[1][-1] and offset % size == 0
 
 
 class VectorLoopsWriter(Writer):
@@ -19,9 +41,31 @@ class VectorLoopsWriter(Writer):
 
     lanes = LanesNotation()
 
-    def __init__(self, *args):
+    def __init__(self, graph: Graph, outputs: Sequence[Node], tables: Tables):
         self.lifted: set[str] = set()
-        super().__init__(*args)
+        self._in_sums: dict[Node, Expression] = {}
+        self._summed = _only_summed(graph, Placement(graph, outputs))
+        super().__init__(graph, outputs, tables)
+
+    def _write_map(self, node: Node) -> None:
+        """A loop; what is only summed is not stored."""
+        if node in self._summed:
+            self._in_sums[node] = self._loop(node)
+        else:
+            super()._write_map(node)
+
+    def _reduction(self, node: Node) -> Expression:
+        """The sum, the maximum or the minimum of an array."""
+        vector, (offset, size) = node.args[0], node.attr
+        if vector not in self._in_sums:
+            return super()._reduction(node)
+        loop, name = self._in_sums[vector], self._name(node)
+        row = offset // size
+        rows = f"for (int k = {row}; k < {row + 1}; ++k) " if len(vector.attr[1]) > 1 else ""
+        self._line(self._depth, f"sw_lanes {name}_each = SW_ALL((sw_real)0);")
+        text = f"{rows}SW_EACH(at, {size}) {name}_each += sw_new({loop.text}, at, {size});"
+        self._line(self._depth, text, loop.arrays)
+        return Expression(f"sw_total({name}_each)", CALL)
 
     def _loop(self, node: Node) -> Expression:
         op, shape, places = node.attr

@@ -222,13 +222,13 @@ class Bank(Recovering):
         `before` are the log weights before the measurement.
         """
         given = _of_all(stepped, arrived.ndim - 1)
-        some, prior = jnp.any(arrived, axis=0), jnp.exp(before)
-        total = jnp.sum(prior, axis=0)
+        some, prior = jnp.any(arrived, axis=0), jnp.exp(before)  # log weights are normalised
         logs = self.forgetting * before + penalized(given.robust)
         after, weights = probabilities(logs)
         after = jnp.where(some, after, before)
-        weights = jnp.where(some, weights, prior / total)
-        likelihood = log_sum(before + penalized(given.normal)) - jnp.log(total)
+        weights = jnp.where(some, weights, prior)
+        likelihood = log_sum(before + given.loglik)
+        known = some & jnp.isfinite(likelihood)
         share, best = weights, heaviest(after)
         if self.output == "best":
             share = best.astype(weights.dtype)
@@ -242,8 +242,8 @@ class Bank(Recovering):
         made = Step(
             x,
             P,
-            jnp.sum(prior * given.nis, axis=0) / total,
-            jnp.where(some, likelihood, 0.0),
+            jnp.sum(prior * given.nis, axis=0),
+            jnp.where(known, likelihood, 0.0),
             jnp.max(logs + given.doubt, axis=0) >= jnp.max(logs, axis=0),
             jnp.min(given.restarts, axis=0),
             q,

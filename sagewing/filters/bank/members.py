@@ -128,8 +128,8 @@ class Group(eqx.Module):
 class Stepped(NamedTuple):
     """What the weights and the estimate of a bank need of a member's step.
 
-    `robust` is the evidence for the weights, `normal` that of the normal likelihood; `doubt` is 0
-    where the step is ok and -inf where it is not.
+    `robust` is the evidence for the weights; `loglik` is -inf where the step failed, and `doubt` is
+    0 where it is ok and -inf where it is not.
     """
 
     x: States
@@ -139,7 +139,7 @@ class Stepped(NamedTuple):
     q: Errors
     r: Measurements
     robust: Evidence
-    normal: Evidence
+    loglik: Values
     doubt: Values
 
 
@@ -169,7 +169,7 @@ def stepped_by(
         q,
         r,
         evidence(robust, ~verdict.finite),
-        evidence(step.loglik, ~verdict.finite),
+        evidence(step.loglik, ~verdict.finite).low,
         jnp.where(verdict.ok, jnp.zeros_like(step.nis), -jnp.inf),
     )
     return state, made, verdict

@@ -18,6 +18,8 @@ from sagewing.filters.step import Step
 FLOOR = -80.0
 # The log-likelihood of a member whose step failed, below that of the least likely other one.
 FAILED = 5.0
+# A number below all log-likelihoods
+LOWEST = -1e30
 
 PerMember = Float[Array, "members *batch"]
 
@@ -36,8 +38,8 @@ def probabilities(logs: PerMember) -> tuple[PerMember, PerMember]:
 
 
 def log_sum(logs: PerMember) -> Float[Array, "*batch"]:
-    """log of the sum of exp over the members."""
-    largest = jnp.max(logs, axis=0)
+    """log of the sum of exp over the members, of which some may be -inf."""
+    largest = jnp.maximum(jnp.max(logs, axis=0), LOWEST)
     return largest + jnp.log(jnp.sum(jnp.exp(logs - largest[None]), axis=0))
 
 

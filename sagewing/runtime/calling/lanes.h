@@ -275,17 +275,28 @@ SW_INLINE sw_lanes sw_lanes_smaller(sw_lanes a, sw_lanes b)
     return sw_lanes_select(SW_FLAGS(a < b) | SW_FLAGS(a != a), a, b);
 }
 
-/* The sum of an array. */
-SW_INLINE sw_real sw_sum(const sw_real *a, int n)
+/* The lanes from the place `at` on that a loop over n numbers has not had before, and else 0. */
+SW_INLINE sw_lanes sw_new(sw_lanes a, int at, int n)
 {
-    const int span = SW_SPAN(n), rest = n % span;
-    sw_lanes all = rest ? sw_lanes_select(sw_active(span - rest, span), sw_get(a + n - span, span), SW_ALL((sw_real)0)) : SW_ALL((sw_real)0);
-    for (int i = 0; i + span <= n; i += span) all += sw_get(a + i, span);
+    if (n % SW_SPAN(n) == 0 && SW_SPAN(n) == SW_LANES) return a;
+    return sw_lanes_select(sw_active((SW_SPAN(n) - at % SW_SPAN(n)) % SW_SPAN(n), SW_SPAN(n)), a, SW_ALL((sw_real)0));
+}
+
+/* The sum of the lanes, and of an array. */
+SW_INLINE sw_real sw_total(sw_lanes all)
+{
     if (SW_LANES > 8) all += sw_lanes_swapped(all, 8);
     if (SW_LANES > 4) all += sw_lanes_swapped(all, 4);
     if (SW_LANES > 2) all += sw_lanes_swapped(all, 2);
     if (SW_LANES > 1) all += sw_lanes_swapped(all, 1);
     return sw_first(all);
+}
+
+SW_INLINE sw_real sw_sum(const sw_real *a, int n)
+{
+    sw_lanes all = SW_ALL((sw_real)0);
+    SW_EACH(at, n) all += sw_new(sw_get(a + at, SW_SPAN(n)), at, n);
+    return sw_total(all);
 }
 
 /* The maximum of an array; NaN if a number is NaN. */
