@@ -12,8 +12,8 @@ from fuzzed import cases, fuzzed
 
 import sagewing as sw
 from sagewing.codegen.c99 import CSource
-from sagewing.codegen.source import c_source
 from sagewing.codegen.header import NAME
+from sagewing.codegen.source import c_source
 from sagewing.filters import AdaptiveFilter
 
 FULL = "FUZZ_EXAMPLES" in os.environ

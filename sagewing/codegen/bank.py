@@ -27,8 +27,6 @@ from sagewing.codegen.vector_loops import VectorLoopsWriter
 from sagewing.codegen.writer import Cost
 from sagewing.filters.bank import Bank
 
-# Helpers that lanes.h has in a version for vectors
-IN_LANES = {"sw_sum", "sw_largest", "sw_smallest"}
 INTERACT = """
 static void interact(const sw_state *s, sw_state *state)
 {
@@ -55,9 +53,7 @@ ENTRIES = """
 """
 
 
-def bank_source(
-    bank: Bank, n_u: int, provenance: dict[str, Any] | None, dtype: Any
-) -> CSource:
+def bank_source(bank: Bank, n_u: int, provenance: dict[str, Any] | None, dtype: Any) -> CSource:
     """The C of a bank with inputs of this size: of one precision, or of both by -DSW_DOUBLE."""
     dtypes = [np.dtype(kind) for kind in ((np.float32, np.float64) if dtype is None else (dtype,))]
     parts = [_Parts(bank_program(bank, n_u, kind), kind) for kind in dtypes]
@@ -100,7 +96,7 @@ class _Parts:
             self._mix = VectorLoopsWriter(made.interact.graph, made.interact.outputs(), self.tables)
         self._body = self._written()
         writers = [w for w in (self._init, self._weigh, self._mix) if w is not None]
-        self.used = set().union(*(writer.used for writer in writers)) - IN_LANES
+        self.used = set().union(*(writer.used for writer in writers))
         vectors = [*(group.used for group in self.groups), *(writer.lifted for writer in writers)]
         self.lifted = lifted(set().union(*vectors), dtype)
 
@@ -120,7 +116,9 @@ class _Parts:
 
     def cost(self) -> Cost:
         """What a step takes, with the members one after the other."""
-        groups = [(g.stored, text.cost) for g, text in zip(self.made.groups, self.groups, strict=True)]
+        groups = [
+            (g.stored, text.cost) for g, text in zip(self.made.groups, self.groups, strict=True)
+        ]
         operations = self._weigh.cost.operations + sum(n * cost.operations for n, cost in groups)
         results = sum(f.size for g in self.made.groups for f in g.results)
         numbers = self._weigh.cost.numbers + results + max(cost.numbers for _, cost in groups)

@@ -125,7 +125,9 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
         "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
     ]
     arrived = ARRIVED if name == "step" else ""
-    end = step_statements(made.layout, function, writer)  # may add statements to those of the writer
+    end = step_statements(
+        made.layout, function, writer
+    )  # may add statements to those of the writer
     body, saved = shared([*writer.statements, *end])
     cost = writer.cost._replace(numbers=writer.numbers - saved)
     return _Body(_text(head) + arrived + _text(body), cost, writer.used)

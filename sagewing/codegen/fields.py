@@ -34,7 +34,8 @@ class Argument(NamedTuple):
 
     A single number is no array in C. A symmetric matrix is read in its lower half. `finite` and
     `not_negative` are what the function may rely on. With `members` it is that of one of so many
-    members of a bank, and all of theirs lie side by side: entry i of member m is at i * members + m.
+    members of a bank, and all of theirs lie side by side: entry i of member m is at
+    i * members + m.
     """
 
     name: str

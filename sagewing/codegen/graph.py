@@ -39,14 +39,16 @@ class Graph:
     """The nodes of one function; the arguments of a node always come before it.
 
     With `row_loops` the rows of a matrix become loops. Without, its entries are single numbers, of
-    which a symmetric matrix has half as many. `in_model` is set while the functions of the user's
+    which a symmetric matrix has half as many. `reduces`: the sum, the maximum and the minimum of an
+    array are one node each. `in_model` is set while the functions of the user's
     model are added, whose products with zero are computed (see `simplify.py`), and
     `in_searchsorted` while a search in a sorted array is.
     """
 
-    def __init__(self, dtype: Any, row_loops: bool = True):
+    def __init__(self, dtype: Any, row_loops: bool = True, reduces: bool = False):
         self.dtype = np.dtype(dtype)
         self.row_loops = row_loops
+        self.reduces = reduces
         self.in_model = False
         self.in_searchsorted = False
         self.nodes: list[Node] = []

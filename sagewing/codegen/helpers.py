@@ -33,49 +33,6 @@ static int sw_all_finite(const sw_real *a, int n)
     return !bad;
 }
 """,
-    "sw_sum": """
-/* The sum of eight numbers or more, in eight sums that a vector can hold. */
-static inline sw_real sw_sum(const sw_real *a, int n)
-{
-    sw_real s[8];
-    int i = 8;
-    for (int k = 0; k < 8; ++k) s[k] = a[k];
-    for (; i + 8 <= n; i += 8)
-        for (int k = 0; k < 8; ++k) s[k] += a[i + k];
-    for (int k = 0; i + k < n; ++k) s[k] += a[i + k];
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-}
-""",
-    "sw_largest": """
-/* The maximum of eight numbers or more; NaN if one is NaN. */
-static inline sw_real sw_largest(const sw_real *a, int n)
-{
-    sw_real s[8];
-    int i = 8;
-    for (int k = 0; k < 8; ++k) s[k] = a[k];
-    for (; i + 8 <= n; i += 8)
-        for (int k = 0; k < 8; ++k) s[k] = a[i + k] > s[k] || a[i + k] != a[i + k] ? a[i + k] : s[k];
-    for (; i < n; ++i) s[0] = a[i] > s[0] || a[i] != a[i] ? a[i] : s[0];
-    for (int k = 4; k; k /= 2)
-        for (int j = 0; j < k; ++j) s[j] = s[j + k] > s[j] || s[j + k] != s[j + k] ? s[j + k] : s[j];
-    return s[0];
-}
-""",
-    "sw_smallest": """
-/* The minimum of eight numbers or more; NaN if one is NaN. */
-static inline sw_real sw_smallest(const sw_real *a, int n)
-{
-    sw_real s[8];
-    int i = 8;
-    for (int k = 0; k < 8; ++k) s[k] = a[k];
-    for (; i + 8 <= n; i += 8)
-        for (int k = 0; k < 8; ++k) s[k] = a[i + k] < s[k] || a[i + k] != a[i + k] ? a[i + k] : s[k];
-    for (; i < n; ++i) s[0] = a[i] < s[0] || a[i] != a[i] ? a[i] : s[0];
-    for (int k = 4; k; k /= 2)
-        for (int j = 0; j < k; ++j) s[j] = s[j + k] < s[j] || s[j + k] != s[j + k] ? s[j + k] : s[j];
-    return s[0];
-}
-""",
     "sw_to_int": """
 /* Truncated; 0 for NaN, the nearest int for numbers out of range. */
 static inline int sw_to_int(sw_real a)

@@ -128,7 +128,9 @@ def lanes_source(filt: Filter, n_u: int, dtype: Any) -> CSource:
         "}\n",
         _copies(made.layout, in_state),
     ]
-    return CSource(_header(made.layout, dtype), "".join(code), made.layout, writer.cost.operations, "lanes")
+    return CSource(
+        _header(made.layout, dtype), "".join(code), made.layout, writer.cost.operations, "lanes"
+    )
 
 
 def _end(made: Program, writer: Writer) -> tuple[list[Statement], dict[str, str]]:

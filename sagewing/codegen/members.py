@@ -3,6 +3,7 @@
 The C of a bank runs a member's functions in vectors, a member in each lane (`bank.py`).
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -46,10 +47,11 @@ class Results(NamedTuple):
 class Members(NamedTuple):
     """One group of a bank: what each of its members computes.
 
-    In C there are `stored` members: after the last one, copies of it that have no weight. `own` are the arrays in which the members differ; the last axis of each is that of the members.
-    `state` are the members of the bank's struct with the shape for one member, `results` those of
-    the struct that holds what a step gives besides; `known` are results that are also numbers of
-    the new state, or were given, with these names.
+    In C there are `stored` members: after the last one, copies of it that have no weight. `own` are
+    the arrays in which the members differ, whose last axis is that of the members. `state` are the
+    members of the bank's struct with the shape for one member, `results` those of the struct that
+    holds what a step gives besides; `known` are results that are also numbers of the new state, or
+    were given, with their names there.
     """
 
     size: int
@@ -73,11 +75,11 @@ class BankProgram(NamedTuple):
     weigh: Function  # the weights and the estimate after them
 
 
-def bank_program(bank: Bank, n_u: int, dtype: Any) -> BankProgram:
+def bank_program(filt: Bank, n_u: int, dtype: Any) -> BankProgram:
     """Trace a bank's functions, for inputs of this size (0: none), in a precision."""
     dtype = np.dtype(dtype)
     with jax.enable_x64(dtype == np.float64):
-        bank = in_precision(bank, dtype)
+        bank: Any = in_precision(filt, dtype)
         given = examples(bank, n_u, dtype)
         made = [_members(bank, i, given, n_u, dtype) for i in range(len(bank.groups))]
         groups, results = (list(part) for part in zip(*made, strict=True))
@@ -105,6 +107,7 @@ def bank_program(bank: Bank, n_u: int, dtype: Any) -> BankProgram:
             state, step = bank.weighed(before, new.groups, stepped, arrived)
             return {WEIGHTS: state.log_weights}, fill_nominal_noise(bank, step.estimate, ()), None
 
+        traced = partial(traced_function, True, reduces=True)
         old = {field.name: of_state(field) for field in state}
         new = {name: a._replace(name=f"state->{name}") for name, a in old.items()}
         said = [_argument(field, g, new) for g in groups for field in g.results]
@@ -113,13 +116,9 @@ def bank_program(bank: Bank, n_u: int, dtype: Any) -> BankProgram:
         return BankProgram(
             Layout(*sizes(bank), n_u, state, fields(estimate, dtype)),
             groups,
-            traced_function(True, init, START, given.x0, given.P0),
-            traced_function(True, interact, list(old.values()), leaves)
-            if bank.transitions is not None
-            else None,
-            traced_function(
-                True, weigh, [old[WEIGHTS], *new.values(), *said, MEASURED[1]], *arguments
-            ),
+            traced(init, START, given.x0, given.P0),
+            traced(interact, list(old.values()), leaves) if bank.transitions is not None else None,
+            traced(weigh, [old[WEIGHTS], *new.values(), *said, MEASURED[1]], *arguments),
         )
 
 
@@ -178,7 +177,11 @@ def _members(
 
     def recover(leaves: Any, own: Any, verdict: Any) -> Outputs:
         filt: Any = group.one(own)
-        return _named(place, filt.recover(jax.tree.unflatten(structure, leaves), verdict)), None, None
+        return (
+            _named(place, filt.recover(jax.tree.unflatten(structure, leaves), verdict)),
+            None,
+            None,
+        )
 
     def arguments(arrays: dict[str, np.ndarray]) -> list[Argument]:
         return [

@@ -26,14 +26,18 @@ SIGNATURES = {
         "static int step_{}(const sw_state *s, const sw_real *z, const int *arrived,\n"
         "                  const sw_real *u, sw_real dt, sw_state *state, sw_members *made)"
     ),
-    "recover": "static void recover_{}(sw_state *state, const int *arrived, const sw_members *made)",
+    "recover": (
+        "static void recover_{}(sw_state *state, const int *arrived, const sw_members *made)"
+    ),
 }
 LOOP = """\
     enum {{ USED = {used}, MEMBERS = {members}, SPAN = SW_LANES < MEMBERS ? SW_LANES : MEMBERS }};
     for (int first = (MEMBERS - 1) / SPAN * SPAN; first >= 0; first -= SPAN) {{
         const int at = first + SPAN <= MEMBERS ? first : MEMBERS - SPAN;
 """
-ACTIVE = "        const sw_ints active = sw_active(first - at, USED - at < SPAN ? USED - at : SPAN);\n"
+ACTIVE = (
+    "        const sw_ints active = sw_active(first - at, USED - at < SPAN ? USED - at : SPAN);\n"
+)
 # Of each function: what stands before the loop and at its begin, and what stands after it
 BEGIN_AND_END = {
     "init": (("", ""), ""),

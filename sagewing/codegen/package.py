@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.source import c_source
 from sagewing.codegen.header import NAME
 from sagewing.codegen.notice import origin
 from sagewing.codegen.program import in_precision
+from sagewing.codegen.source import c_source
 from sagewing.errors import InputError
 from sagewing.files import write_folder
 from sagewing.filters import checks, run

@@ -20,7 +20,6 @@ from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
-from sagewing.filters.step import Estimate
 
 
 class RecoverCall(NamedTuple):
@@ -121,8 +120,8 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
             return state, fill_nominal_noise(filt, made.estimate, ()), call
 
         def predict_only(leaves: Any, u: Any, dt: Any) -> Outputs:
-            nothing = (jnp.zeros(a.shape, a.dtype) for a in (given.z, given.arrived))
-            return step(leaves, *nothing, u, dt)
+            z, arrived = (jnp.zeros(a.shape, a.dtype) for a in (given.z, given.arrived))
+            return step(leaves, z, arrived, u, dt)
 
         def recover(leaves: Any, verdict: Any) -> Outputs:
             state = jax.tree.unflatten(structure, leaves)
@@ -154,9 +153,8 @@ def sizes(filt: Filter) -> tuple[int, int, int]:
 def examples(filt: Filter, n_u: int, dtype: np.dtype) -> Examples:
     """What the functions of a filter take; refuses a model whose functions do not fit."""
     n_x, n_dx, n_z = sizes(filt)
-    x0, P0, z, u, dt = (
-        jax.ShapeDtypeStruct(s, dtype) for s in ((n_x,), (n_dx, n_dx), (n_z,), (n_u,), ())
-    )
+    shapes: Any = ((n_x,), (n_dx, n_dx), (n_z,), (n_u,), ())
+    x0, P0, z, u, dt = (jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
     arrived: Any = jax.ShapeDtypeStruct((n_z,), np.bool_)
     inputs = u if n_u else None
     checks.model_shapes(filt, inputs, dt)
@@ -170,10 +168,15 @@ def inputs_of_step(n_u: int) -> tuple[list[Argument], Argument]:
 
 
 def traced_function(
-    row_loops: bool, function: Callable[..., Outputs], inputs: Sequence[Argument], *args: Any
+    row_loops: bool,
+    function: Callable[..., Outputs],
+    inputs: Sequence[Argument],
+    *args: Any,
+    reduces: bool = False,
 ) -> Function:
     """The state, the estimate and the call of `recover` that a function gives."""
-    graph, values, (state, estimate, call) = traced_arrays(row_loops, function, inputs, *args)
+    made = traced_arrays(row_loops, function, inputs, *args, reduces=reduces)
+    graph, values, (state, estimate, call) = made
     each = iter(values)
     new, said = (
         {field.name: _output(graph, field, next(each)) for field in fields(tree, graph.dtype)}
@@ -184,12 +187,16 @@ def traced_function(
 
 
 def traced_arrays(
-    row_loops: bool, function: Callable[..., Any], inputs: Sequence[Argument], *args: Any
+    row_loops: bool,
+    function: Callable[..., Any],
+    inputs: Sequence[Argument],
+    *args: Any,
+    reduces: bool = False,
 ) -> tuple[Graph, list[Value], Any]:
     """The graph of a function of arrays, its results there, and their shapes."""
     made, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     real = next(a.dtype for a in jax.tree.leaves(args) if a.dtype in REALS)
-    graph = Graph(real, row_loops)
+    graph = Graph(real, row_loops, reduces)
     operands = []
     for given, arg in zip(inputs, jax.tree.leaves(args), strict=True):
         argument = given._replace(is_number=arg.shape == ())

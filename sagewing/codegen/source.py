@@ -15,5 +15,6 @@ def c_source(
 
     The same filter gives the same bytes. `provenance` says where its learned part comes from.
     """
-    made = bank_source if isinstance(filt, Bank) else filter_source
-    return made(filt, n_u, provenance, dtype)
+    if isinstance(filt, Bank):
+        return bank_source(filt, n_u, provenance, dtype)
+    return filter_source(filt, n_u, provenance, dtype)

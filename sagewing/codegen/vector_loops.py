@@ -12,8 +12,10 @@ from sagewing.codegen.indices import index_of, length, row_major_strides
 from sagewing.codegen.lanes_notation import LanesNotation
 from sagewing.codegen.regions import Placement
 from sagewing.codegen.tables import Tables
-from sagewing.codegen.writer import LONGEST, Writer, in_step
+from sagewing.codegen.writer import Writer, in_step
 
+# The reductions of arrays in lanes.h
+REDUCTIONS = ("sum", "largest", "smallest")
 # Functions of loops that are approximated in lanes.h
 APPROXIMATED = ("exp", "log")
 
@@ -54,11 +56,14 @@ class VectorLoopsWriter(Writer):
         else:
             super()._write_map(node)
 
-    def _reduction(self, node: Node) -> Expression:
-        """The sum, the maximum or the minimum of an array."""
+    def _operation(self, node: Node) -> Expression:
+        if node.op not in REDUCTIONS:
+            return super()._operation(node)
         vector, (offset, size) = node.args[0], node.attr
+        self.operations += size
         if vector not in self._in_sums:
-            return super()._reduction(node)
+            array = self.vector(vector, offset)
+            return Expression(f"sw_{node.op}({array.text}, {size})", CALL, array.arrays)
         loop, name = self._in_sums[vector], self._name(node)
         row = offset // size
         rows = f"for (int k = {row}; k < {row + 1}; ++k) " if len(vector.attr[1]) > 1 else ""
@@ -98,7 +103,11 @@ class VectorLoopsWriter(Writer):
         row = " + ".join(part for part in (start.text, index_of((*rows, 0))) if part)
         if step == 1:
             return Expression(f"sw_get({row} + at, SW_SPAN({size}))", CALL, start.arrays)
-        text = f"SW_ALL(*({row}))" if step == 0 else f"sw_gather({row} + {step} * at, {step}, SW_SPAN({size}))"
+        text = (
+            f"SW_ALL(*({row}))"
+            if step == 0
+            else f"sw_gather({row} + {step} * at, {step}, SW_SPAN({size}))"
+        )
         return Expression(text, CALL, start.arrays)
 
     def _write_loop(self, node: Node, loop: Expression) -> None:

@@ -155,19 +155,9 @@ class Writer:
             self.operations += node.op not in ("to_real", "neg")
         if node.op in ("max", "min"):
             return self._extreme(node)
-        if node.op in ("sum", "largest", "smallest"):
-            return self._reduction(node)
         template = self.notation.template(node)
         self._use(template.helper)
         return template.of([self.expression(arg) for arg in node.args])
-
-    def _reduction(self, node: Node) -> Expression:
-        """The sum, the maximum or the minimum of an array."""
-        offset, size = node.attr
-        array, function = self.vector(node.args[0], offset), f"sw_{node.op}"
-        self._use(function)
-        self.operations += size
-        return Expression(f"{function}({array.text}, {size})", CALL, array.arrays)
 
     def _extreme(self, node: Node) -> Expression:
         """The larger or smaller number; NaN if one is NaN, as in JAX."""

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.codegen.source import c_source
 from sagewing.codegen.fields import Field
 from sagewing.codegen.header import declarations
 from sagewing.codegen.lanes import lanes_source
 from sagewing.codegen.refusal import NotInC
+from sagewing.codegen.source import c_source
 from sagewing.errors import InputError
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter

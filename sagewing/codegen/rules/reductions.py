@@ -44,8 +44,8 @@ def _reduce(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
 
 
 def _of_array(graph: Graph, op: str, row: Value) -> Node | None:
-    """The reduction of a long C array, by a function with a loop; None if these numbers are none."""
-    if not graph.row_loops or len(row) < LOOP_LENGTH or op not in REDUCED or row[0].kind != "real":
+    """The reduction of a long C array as one node; None if there is none."""
+    if not graph.reduces or len(row) < LOOP_LENGTH or op not in REDUCED or row[0].kind != "real":
         return None
     view = view_of(graph, row)
     if view is None or view.strides != (1,) or view.node.op == "table":

@@ -164,6 +164,14 @@ SW_INLINE sw_lanes sw_get(const sw_real *a, int span)
     return all;
 }
 
+/* The same of numbers that lie `step` apart. */
+SW_INLINE sw_lanes sw_gather(const sw_real *a, int step, int span)
+{
+    sw_lanes all = {0};
+    for (int l = 0; l < span; ++l) all[l] = a[step * l];
+    return all;
+}
+
 SW_INLINE void sw_put(sw_real *a, sw_lanes all, int span)
 {
     memcpy(a, &all, (size_t)span * sizeof *a);
@@ -172,13 +180,15 @@ SW_INLINE void sw_put(sw_real *a, sw_lanes all, int span)
 SW_INLINE sw_ints sw_get_ints(const int *a, int span)
 {
     sw_ints all = {0};
-    for (int l = 0; l < span; ++l) all[l] = a[l];
+    if (sizeof(sw_int) == sizeof(int)) memcpy(&all, a, (size_t)span * sizeof *a);
+    else for (int l = 0; l < span; ++l) all[l] = a[l];
     return all;
 }
 
 SW_INLINE void sw_put_ints(int *a, sw_ints all, int span)
 {
-    for (int l = 0; l < span; ++l) a[l] = (int)all[l];
+    if (sizeof(sw_int) == sizeof(int)) memcpy(a, &all, (size_t)span * sizeof *a);
+    else for (int l = 0; l < span; ++l) a[l] = (int)all[l];
 }
 #else
 #define SW_INLINE static inline
@@ -213,6 +223,11 @@ SW_INLINE sw_lanes sw_lanes_swapped(sw_lanes a, int k) { (void)k; return a; }
 SW_INLINE sw_real sw_first(sw_lanes a) { return a; }
 SW_INLINE sw_ints sw_active(int first, int span) { return -(sw_ints)(first <= 0 && span > 0); }
 SW_INLINE sw_lanes sw_get(const sw_real *a, int span) { return span ? *a : 0; }
+SW_INLINE sw_lanes sw_gather(const sw_real *a, int step, int span)
+{
+    (void)step;
+    return span ? *a : 0;
+}
 SW_INLINE void sw_put(sw_real *a, sw_lanes all, int span) { if (span) *a = all; }
 SW_INLINE sw_ints sw_get_ints(const int *a, int span) { return span ? *a : 0; }
 SW_INLINE void sw_put_ints(int *a, sw_ints all, int span) { if (span) *a = (int)all; }
