@@ -266,7 +266,8 @@ SW_INLINE void sw_lanes_matvec(const sw_real *restrict w, const sw_lanes *restri
 {
     int i = 0;
     for (; i + 8 <= rows; i += 8) {
-        sw_lanes sum[8] = {{0}};
+        sw_lanes sum[8];
+        for (int k = 0; k < 8; ++k) sum[k] = SW_ALL((sw_real)0);
         for (int j = 0; j < columns; ++j)
             for (int k = 0; k < 8; ++k) sum[k] += w[j * rows + i + k] * x[j];
         for (int k = 0; k < 8; ++k) y[i + k] = sum[k];
