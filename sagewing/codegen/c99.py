@@ -10,7 +10,7 @@ from sagewing.codegen.helpers import prelude
 from sagewing.codegen.memory import Statement, lines, shared
 from sagewing.codegen.notice import notice
 from sagewing.codegen.precision import for_both, for_one
-from sagewing.codegen.program import Function, Layout, Program, program
+from sagewing.codegen.program import Function, Program, StructLayout, program
 from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Cost, Writer
@@ -44,7 +44,7 @@ class CSource(NamedTuple):
 
     header: str
     code: str
-    layout: Layout
+    layout: StructLayout
     operations: int
     calling: str = "records"  # the file of `runtime/calling/` through which Python calls it
 
@@ -134,7 +134,7 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
 
 
 def step_statements(
-    made: Layout, step: Function, writer: Writer, after: Sequence[Statement] = ()
+    made: StructLayout, step: Function, writer: Writer, after: Sequence[Statement] = ()
 ) -> list[Statement]:
     """Keep the new state if it is finite, and write the estimate if the caller wants it.
 

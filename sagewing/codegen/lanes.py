@@ -19,7 +19,7 @@ from sagewing.codegen.lanes_notation import TYPES, LanesNotation
 from sagewing.codegen.memory import Statement, lines
 from sagewing.codegen.notation import CASTS
 from sagewing.codegen.precision import for_one
-from sagewing.codegen.program import Layout, Program, program
+from sagewing.codegen.program import Program, StructLayout, program
 from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Writer
@@ -202,7 +202,7 @@ def _lift(name: str) -> str:
     return f"{lift}(sw_lanes_{name}, {result}, sw_{name}, {kind})\n"
 
 
-def _header(made: Layout, dtype: Any) -> str:
+def _header(made: StructLayout, dtype: Any) -> str:
     """The types of numbers, those of lanes, and the functions."""
     structs = ""
     for name, fields in (("sw_lanes_state", made.state), ("sw_lanes_estimate", made.estimate)):
@@ -222,7 +222,7 @@ def _header(made: Layout, dtype: Any) -> str:
     )
 
 
-def _copies(made: Layout, in_state: dict[str, str]) -> str:
+def _copies(made: StructLayout, in_state: dict[str, str]) -> str:
     """Between the lanes and the structs of single records."""
     load, store, say, _ = PROTOTYPES.split(";\n", 3)
     places = {

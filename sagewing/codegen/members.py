@@ -16,8 +16,8 @@ from sagewing.codegen.program import (
     START,
     Examples,
     Function,
-    Layout,
     Outputs,
+    StructLayout,
     examples,
     in_precision,
     inputs_of_step,
@@ -26,7 +26,7 @@ from sagewing.codegen.program import (
 )
 from sagewing.codegen.refusal import NotInC
 from sagewing.filters.bank import Bank, BankState
-from sagewing.filters.bank.members import Stepped, stepped_by
+from sagewing.filters.bank.members import MemberStep, stepped_by
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.recovery import Recovering, Verdict
@@ -39,7 +39,7 @@ SMALL, WHOLE = 8, 16
 class Results(NamedTuple):
     """What is known of a member after its step, besides its state; `due`: it has to recover."""
 
-    stepped: Stepped
+    stepped: MemberStep
     verdict: Verdict
     due: Any
 
@@ -68,7 +68,7 @@ class Members(NamedTuple):
 class BankProgram(NamedTuple):
     """A bank in one precision."""
 
-    layout: Layout
+    layout: StructLayout
     groups: list[Members]
     init: Function  # the weights
     interact: Function | None  # the mixing before the steps, of an IMM
@@ -114,7 +114,7 @@ def bank_program(filt: Bank, n_u: int, dtype: Any) -> BankProgram:
         arguments = (stored.log_weights, leaves, results, given.arrived)
         estimate = jax.eval_shape(weigh, *arguments)[1]
         return BankProgram(
-            Layout(*sizes(bank), n_u, state, fields(estimate, dtype)),
+            StructLayout(*sizes(bank), n_u, state, fields(estimate, dtype)),
             groups,
             traced(init, START, given.x0, given.P0),
             traced(interact, list(old.values()), leaves) if bank.transitions is not None else None,
@@ -176,7 +176,8 @@ def _members(
         return _named(place, new), {f"r{place}": Results(stepped, verdict, due)}, None
 
     def recover(leaves: Any, own: Any, verdict: Any) -> Outputs:
-        filt: Any = group.one(own)
+        filt = group.one(own)
+        assert isinstance(filt, Recovering)
         return (
             _named(place, filt.recover(jax.tree.unflatten(structure, leaves), verdict)),
             None,

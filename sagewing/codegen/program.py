@@ -55,7 +55,7 @@ class Function(NamedTuple):
         return [node for value in values for node in value.ravel()]
 
 
-class Layout(NamedTuple):
+class StructLayout(NamedTuple):
     """The sizes of a filter, and the members of its structs."""
 
     n_x: int
@@ -81,7 +81,7 @@ class Examples(NamedTuple):
 class Program(NamedTuple):
     """A filter in one precision."""
 
-    layout: Layout
+    layout: StructLayout
     init: Function
     step: Function
     predict_only: Function
@@ -135,7 +135,7 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
         flag: Any = jax.ShapeDtypeStruct((), np.bool_)
         verdict = Verdict(given.arrived, given.arrived, flag)
         return Program(
-            Layout(*sizes(filt), n_u, members, fields(estimate, dtype)),
+            StructLayout(*sizes(filt), n_u, members, fields(estimate, dtype)),
             traced(init, START, given.x0, given.P0),
             traced(step, [*old, *MEASURED, *inputs, seconds], leaves, *given[2:6]),
             traced(predict_only, [*old, *inputs, seconds], leaves, given.u, given.dt),

@@ -14,7 +14,7 @@ from sagewing.codegen.graph import Node
 from sagewing.codegen.memory import Statement
 from sagewing.codegen.operations import Kind
 from sagewing.codegen.packing import in_order
-from sagewing.codegen.program import Function, Layout
+from sagewing.codegen.program import Function, StructLayout
 from sagewing.codegen.writer import Writer
 
 # So many numbers are tested in one sum, because each addition waits for the one before it.
@@ -75,7 +75,7 @@ class StepEnd(NamedTuple):
     recover: RecoverArguments | None
 
 
-def step_end(made: Layout, step: Function, writer: Writer) -> StepEnd:
+def step_end(made: StructLayout, step: Function, writer: Writer) -> StepEnd:
     """The end of a step; what its statements need is among those of the writer.
 
     The estimate may read the old state, so its stores stand before those of the new state.
@@ -132,7 +132,7 @@ def _stays(field: Field, nodes: Sequence[Node]) -> bool:
     )
 
 
-def _estimate_stores(made: Layout, step: Function, writer: Writer) -> EstimateStores:
+def _estimate_stores(made: StructLayout, step: Function, writer: Writer) -> EstimateStores:
     """The stores of an estimate; a member that equals one of the new state is copied from there."""
     states = {tuple(value.ravel()): name for name, value in step.state.items()}
     stores: list[Statement] = []

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sagewing.filters.bank import settings
-from sagewing.filters.bank.members import Flat, Group, Stepped, grouped, stepped_by
+from sagewing.filters.bank.members import Flat, Group, MemberStep, grouped, stepped_by
 from sagewing.filters.bank.mixture import chosen, interaction, mixed, over_axes
 from sagewing.filters.bank.weights import (
     heaviest,
@@ -214,7 +214,7 @@ class Bank(Recovering):
         self,
         before: Float[Array, "members *batch"],
         groups: tuple[Any, ...],
-        stepped: Sequence[Stepped],
+        stepped: Sequence[MemberStep],
         arrived: Arrived,
     ) -> tuple[BankState, Step]:
         """The weights after the steps of all groups, and the estimate.
@@ -268,7 +268,7 @@ class Bank(Recovering):
 
     def _members(
         self, state: BankState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[tuple[Any, ...], list[Stepped], list[Verdict]]:
+    ) -> tuple[tuple[Any, ...], list[MemberStep], list[Verdict]]:
         """Step the members of each group; the results have a member axis before the batch."""
         batch = z.shape[1:]
         states, results, verdicts = [], [], []

@@ -125,7 +125,7 @@ class Group(eqx.Module):
         return jax.tree.map(lambda a, b: b if a is b else jnp.where(due, a, b), new, state)
 
 
-class Stepped(NamedTuple):
+class MemberStep(NamedTuple):
     """What the weights and the estimate of a bank need of a member's step.
 
     `robust` is the evidence for the weights; `loglik` is -inf where the step failed, and `doubt` is
@@ -151,7 +151,7 @@ def stepped_by(
     arrived: Arrived,
     u: Inputs,
     dt: Steps,
-) -> tuple[Any, Stepped, Verdict]:
+) -> tuple[Any, MemberStep, Verdict]:
     """The next state of one member, or of a batch of them, without recovery."""
     if isinstance(members, Recovering):
         state, step, verdict = members.plain_step(state, z, u, dt, arrived)
@@ -161,7 +161,7 @@ def stepped_by(
     q = broadcast_to_batch(members.q0, step.x) if step.q is None else step.q
     r = broadcast_to_batch(members.r0, step.x) if step.r is None else step.r
     robust = log_likelihood(step, arrived, arrived & ~verdict.kept, dof)
-    made = Stepped(
+    made = MemberStep(
         step.x,
         step.P,
         step.nis,
