@@ -38,6 +38,10 @@ LOOP = """\
 ACTIVE = (
     "        const sw_ints active = sw_active(first - at, USED - at < SPAN ? USED - at : SPAN);\n"
 )
+DUE = """\
+        const sw_ints due = active & sw_get_flags(made->r{}_due + at, SPAN);
+        if (!sw_lanes_any(due)) continue;
+"""
 # Of each function: what stands before the loop and at its begin, and what stands after it
 BEGIN_AND_END = {
     "init": (("", ""), ""),
@@ -104,6 +108,8 @@ def group_text(place: int, group: Members, tables: Tables) -> GroupText:
         statements = [*writer.statements, *end]
         body = "".join(f"{line}\n" for line in lines([line.indented() for line in statements]))
         head, tail = BEGIN_AND_END[name]
+        if name == "recover":
+            body = DUE.format(place) + body
         loop = LOOP.format(used=group.size, members=group.stored)
         signature = SIGNATURES[name].format(place)
         text += f"\n{signature}\n{{\n{head[0]}{loop}{head[1]}{body}    }}\n{tail}}}\n"
@@ -153,8 +159,7 @@ def _step_end(place: int, group: Members, writer: Writer) -> list[Statement]:
 def _recover_end(place: int, group: Members, writer: Writer) -> list[Statement]:
     assert group.recover is not None
     update = state_update(writer, group.state, group.recover.state)
-    due = f"const sw_ints due = active & sw_get_flags(made->r{place}_due + at, SPAN);"
-    return [Statement(1, due), *_stores(update.stores, "due")]
+    return _stores(update.stores, "due")
 
 
 def _stores(stores: list[StateStore], flag: str) -> list[Statement]:
