@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import NAME
+from sagewing.codegen.source import c_source
 from sagewing.problems.flight.attitude import NOMINAL
 from sagewing.problems.flight.setup import P0, Q0, R0, estimator
 from sagewing.runtime.cache import FLAGS

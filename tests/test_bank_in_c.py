@@ -1,9 +1,12 @@
 """A bank in float32 and in C: finite whatever comes, and the numbers of JAX."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing.codegen.package import recorded, write_package
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 X0, P0 = np.array([-8.0, -6.0, 25.0]), 0.1 * np.eye(3)
@@ -37,6 +40,19 @@ def test_C_gives_the_numbers_of_JAX(kind):
         x, _ = online.step(z, dt=0.01)
     np.testing.assert_allclose(x, by_c.x[0, -1], rtol=1e-5)
     np.testing.assert_allclose(online.state.weights, by_c.state.weights[:, 0], atol=1e-5)
+
+
+def test_the_C_of_a_bank_is_strict_C99_with_vectors_and_without(tmp_path):
+    """The check of the exported folder, in both precisions."""
+    factors = {"q_factors": (0.1, 1.0, 10.0), "r_factors": (0.1, 1.0, 10.0)}
+    bank = sw.Bank.grid(sw.models.Lorenz(), *NOISE, **factors)
+    vector = recorded(bank, X0, P0, Z[0], np.zeros((40, 0)), 0.01)
+    write_package(tmp_path, bank, vector, "bank", {}, force=True)
+    for flags in ("-O1", "-O1 -U__SSE2__ -U__AVX__ -U__AVX512F__"):
+        done = subprocess.run(
+            ["make", "-B", "check", f"CFLAGS={flags}"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("backend", ["jax", "c"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.runtime import compiled as compiled_module
 from sagewing.runtime import online as online_module
 from sagewing.runtime.cache import library

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import NAME
+from sagewing.codegen.source import c_source
 from sagewing.models.quadrotor import N_X
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")

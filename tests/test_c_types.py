@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.fields import Argument
 from sagewing.codegen.graph import Graph
 from sagewing.codegen.refusal import NotInC
 from sagewing.codegen.simplify import apply
+from sagewing.codegen.source import c_source
 from sagewing.codegen.trace import RULES
 from sagewing.filters import checks
 from sagewing.runtime.cache import FLAGS

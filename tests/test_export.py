@@ -13,9 +13,9 @@ from sagewing import catalogue
 from sagewing.cli.bench_latency import BenchLatency
 from sagewing.cli.export import Export
 from sagewing.cli.output import NewOutput
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.notice import comment
 from sagewing.codegen.package import FILES
+from sagewing.codegen.source import c_source
 from sagewing.problems.named import problem_named
 from sagewing.problems.problem import draw_record
 from sagewing.studies.arm import on_cortex_m7

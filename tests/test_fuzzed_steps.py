@@ -11,8 +11,9 @@ import pytest
 from fuzzed import cases, fuzzed
 
 import sagewing as sw
-from sagewing.codegen.c99 import CSource, c_source
+from sagewing.codegen.c99 import CSource
 from sagewing.codegen.header import NAME
+from sagewing.codegen.source import c_source
 from sagewing.filters import AdaptiveFilter
 
 FULL = "FUZZ_EXAMPLES" in os.environ
@@ -75,7 +76,7 @@ def in_c(made: CSource, bounds) -> str:
         for side, values in zip(("low", "high"), both, strict=True)
     ]
     lines += ["static int wrong(long k, const sw_state *s)", "{"]
-    for field in made.program.state:
+    for field in made.layout.state:
         at = f"{'' if field.shape else '&'}s->{field.name}"
         if field.kind == "real":
             lines.append(f'    if (finite(k, "{field.name}", {at}, {field.size})) return 1;')

@@ -13,13 +13,13 @@ from jaxtyping import Array, Float
 
 import sagewing as sw
 from sagewing.codegen.arrays import is_known
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.fields import Argument, fields
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.lanes import lanes_source
 from sagewing.codegen.memory import MARKED, Statement, declaration, shared
 from sagewing.codegen.memory import Array as Memory
 from sagewing.codegen.program import traced_arrays
+from sagewing.codegen.source import c_source
 from sagewing.filters.guards import NAN_PROBE
 from sagewing.filters.lifting import MODEL
 from sagewing.runtime.cache import FLAGS

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import sagewing as sw
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import LATE, NAME
+from sagewing.codegen.source import c_source
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 STREAMS = int(os.environ.get("FUZZ_EXAMPLES", 300))

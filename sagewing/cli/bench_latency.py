@@ -11,7 +11,7 @@ from sagewing import catalogue
 from sagewing.catalogue import UNIVERSAL
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
-from sagewing.codegen.c99 import c_source
+from sagewing.codegen.source import c_source
 from sagewing.errors import InputError
 from sagewing.policy import Noise
 from sagewing.problems.named import QUADROTOR, problem_named
@@ -100,7 +100,7 @@ def _case(name: str, model: str, problem: Problem, seed: int) -> tuple[TimedFilt
     fits = None if footprint is None else footprint.flash < FLASH and footprint.ram < RAM
     size = {
         "operations": source.operations,
-        "state_bytes": 4 * sum(field.size for field in source.program.state),
+        "state_bytes": 4 * sum(field.size for field in source.layout.state),
         "flash_bytes": None if footprint is None else footprint.flash,
         "ram_bytes": None if footprint is None else footprint.ram,
         "fits_stm32h7": fits,

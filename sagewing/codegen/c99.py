@@ -10,7 +10,7 @@ from sagewing.codegen.helpers import prelude
 from sagewing.codegen.memory import Statement, lines, shared
 from sagewing.codegen.notice import notice
 from sagewing.codegen.precision import for_both, for_one
-from sagewing.codegen.program import Function, Program, program
+from sagewing.codegen.program import Function, Program, StructLayout, program
 from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Cost, Writer
@@ -44,7 +44,7 @@ class CSource(NamedTuple):
 
     header: str
     code: str
-    program: Program
+    layout: StructLayout
     operations: int
     calling: str = "records"  # the file of `runtime/calling/` through which Python calls it
 
@@ -57,7 +57,7 @@ class _Body(NamedTuple):
     used: set[str]
 
 
-def c_source(
+def filter_source(
     filt: Filter, n_u: int = 0, provenance: dict[str, Any] | None = None, dtype: Any = None
 ) -> CSource:
     """The C of a filter with inputs of this size: of one precision, or of both by -DSW_DOUBLE.
@@ -78,9 +78,9 @@ def c_source(
             f'#include "{NAME}.h"\n\n',
             "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n\n",
             prelude(used[0], used[-1]),
-            _in_precisions([table.text() for table in tables]),
+            in_precisions([table.text() for table in tables]),
             *(
-                _function(_signature(name, made), [body.text for body in pair])
+                _function(SIGNATURES[name], [body.text for body in pair])
                 for name, pair in bodies.items()
             ),
         ]
@@ -88,22 +88,16 @@ def c_source(
     costs = {name: pair[-1].cost for name, pair in bodies.items()}
     size = sum(array.size for array in numbers.arrays.values())
     top = notice(filt, provenance)
-    head = top + header(made, filt, costs, size, dtype)
-    return CSource(head, top + code, made, costs["step"].operations)
-
-
-def _signature(name: str, made: Program) -> str:
-    """The head of a function; the members of a bank are finite one by one."""
-    if name == "recover" and made.step.recover is not None and made.step.recover.finite.size > 1:
-        return SIGNATURES[name].replace("int finite", "const int *finite")
-    return SIGNATURES[name]
+    head = top + header(made.layout, filt, costs, size, dtype)
+    return CSource(head, top + code, made.layout, costs["step"].operations)
 
 
 def _function(signature: str, texts: Sequence[str]) -> str:
-    return f"\n{signature}\n{{\n{_in_precisions(texts)}}}\n"
+    return f"\n{signature}\n{{\n{in_precisions(texts)}}}\n"
 
 
-def _in_precisions(texts: Sequence[str]) -> str:
+def in_precisions(texts: Sequence[str]) -> str:
+    """The text of one precision, or of both."""
     return for_one(texts[0]) if len(texts) == 1 else for_both(*texts)
 
 
@@ -114,16 +108,16 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
     if name == "init":
         end = [
             store
-            for field in made.state
+            for field in made.layout.state
             for store in writer.stores(
                 f"state->{field.name}", bool(field.shape), list(function.state[field.name].ravel())
             )
         ]
         return _Body(_text(lines([*writer.statements, *end])), writer.cost, writer.used)
     if name == "recover":
-        stores = state_update(writer, made.state, function.state).stores
+        stores = state_update(writer, made.layout.state, function.state).stores
         head = ["    const sw_state *const s = state;", "    (void)arrived;"]
-        body = lines([*writer.statements, *map(_stored, stores)])
+        body = lines([*writer.statements, *map(stored, stores)])
         return _Body(_text([*head, *body]), writer.cost, writer.used)
     head = [
         "    const sw_state *const s = state;",
@@ -131,14 +125,21 @@ def _body(name: str, made: Program, tables: Tables) -> _Body:
         "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
     ]
     arrived = ARRIVED if name == "step" else ""
-    end = _end(made, function, writer)  # may add statements to those of the writer
+    end = step_statements(
+        made.layout, function, writer
+    )  # may add statements to those of the writer
     body, saved = shared([*writer.statements, *end])
     cost = writer.cost._replace(numbers=writer.numbers - saved)
     return _Body(_text(head) + arrived + _text(body), cost, writer.used)
 
 
-def _end(made: Program, step: Function, writer: Writer) -> list[Statement]:
-    """Keep the new state if it is finite, and write the estimate if the caller wants it."""
+def step_statements(
+    made: StructLayout, step: Function, writer: Writer, after: Sequence[Statement] = ()
+) -> list[Statement]:
+    """Keep the new state if it is finite, and write the estimate if the caller wants it.
+
+    `after` comes last, before the step returns.
+    """
     estimate, update, recover = step_end(made, step, writer)
     test = update.test
     kept = "1" if test is None else test.text
@@ -153,7 +154,7 @@ def _end(made: Program, step: Function, writer: Writer) -> list[Statement]:
         Statement(1, "}"),
         Statement(1, f"const int kept = {kept};", frozenset() if test is None else test.arrays),
         Statement(1, "if (kept) {"),
-        *(_stored(store).indented() for store in update.stores),
+        *(stored(store).indented() for store in update.stores),
         Statement(1, "}"),
         Statement(1, "if (estimate) {"),
         *(
@@ -163,11 +164,13 @@ def _end(made: Program, step: Function, writer: Writer) -> list[Statement]:
         Statement(2, "estimate->ok = ok && kept;"),
         Statement(1, "}"),
         *call,
+        *after,
         Statement(1, "return ok && kept;"),
     ]
 
 
-def _stored(store: StateStore) -> Statement:
+def stored(store: StateStore) -> Statement:
+    """The assignment of a store."""
     target, value = store.target, store.value
     text = f"{target} = {value.text};"
     if store.size is not None:

@@ -12,12 +12,16 @@ from sagewing.shapes import Covariances
 
 
 class Field(NamedTuple):
-    """A member of a C struct; of a `symmetric` one the upper half repeats the lower one."""
+    """A member of a C struct; of a `symmetric` one the upper half repeats the lower one.
+
+    Of the last axis the first `used` entries have a meaning, if that is given.
+    """
 
     name: str
     shape: tuple[int, ...]
     kind: Kind
     symmetric: bool = False
+    used: int | None = None
 
     @property
     def size(self) -> int:
@@ -29,7 +33,9 @@ class Argument(NamedTuple):
     """An argument of a C function, or the member of the state that `field` is.
 
     A single number is no array in C. A symmetric matrix is read in its lower half. `finite` and
-    `not_negative` are what the function may rely on.
+    `not_negative` are what the function may rely on. With `members` it is that of one of so many
+    members of a bank, and all of theirs lie side by side: entry i of member m is at
+    i * members + m.
     """
 
     name: str
@@ -38,6 +44,7 @@ class Argument(NamedTuple):
     finite: bool = False
     not_negative: bool = False
     field: Field | None = None
+    members: int = 0
 
 
 def of_state(field: Field) -> Argument:

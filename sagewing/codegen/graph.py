@@ -16,7 +16,8 @@ class Node:
     """One number (`op` an operation, "const" or "elem"), a vector, or a branch.
 
     Vectors are "input", "table" (constants), "pack" (numbers put side by side), "map" (an operation
-    on each entry) and "matvec" (a matrix of constants times a vector). A branch has the outputs of
+    on each entry) and "matvec" (a matrix of constants times a vector); "sum", "largest" and
+    "smallest" are numbers made of consecutive entries of one. A branch has the outputs of
     each of its sides as arguments. An "elem" is an entry of a vector or an output of a branch.
     """
 
@@ -38,14 +39,16 @@ class Graph:
     """The nodes of one function; the arguments of a node always come before it.
 
     With `row_loops` the rows of a matrix become loops. Without, its entries are single numbers, of
-    which a symmetric matrix has half as many. `in_model` is set while the functions of the user's
+    which a symmetric matrix has half as many. `reduces`: the sum, the maximum and the minimum of an
+    array are one node each. `in_model` is set while the functions of the user's
     model are added, whose products with zero are computed (see `simplify.py`), and
     `in_searchsorted` while a search in a sorted array is.
     """
 
-    def __init__(self, dtype: Any, row_loops: bool = True):
+    def __init__(self, dtype: Any, row_loops: bool = True, reduces: bool = False):
         self.dtype = np.dtype(dtype)
         self.row_loops = row_loops
+        self.reduces = reduces
         self.in_model = False
         self.in_searchsorted = False
         self.nodes: list[Node] = []

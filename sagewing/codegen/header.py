@@ -13,7 +13,7 @@ from sagewing.codegen.fields import Field
 from sagewing.codegen.notation import C_TYPE
 from sagewing.codegen.notice import comment
 from sagewing.codegen.operations import Kind
-from sagewing.codegen.program import Program
+from sagewing.codegen.program import StructLayout
 from sagewing.codegen.writer import Cost
 from sagewing.filters.protocols import Filter
 from sagewing.models import Model, Switched
@@ -50,7 +50,7 @@ int sw_predict_only(sw_state *state, const sw_real *u, sw_real dt, sw_estimate *
 """
 
 
-def header(made: Program, filt: Filter, costs: dict[str, Cost], table: int, dtype: Any) -> str:
+def header(made: StructLayout, filt: Filter, costs: dict[str, Cost], table: int, dtype: Any) -> str:
     """The text of the header; with a `dtype` the code is of that precision only."""
     precision = {
         None: [
@@ -93,7 +93,7 @@ def header(made: Program, filt: Filter, costs: dict[str, Cost], table: int, dtyp
     return "\n".join(parts)
 
 
-def declarations(made: Program, dtype: np.dtype) -> str:
+def declarations(made: StructLayout, dtype: np.dtype) -> str:
     """The types and the functions, as cffi reads them; also what `calling/records.h` needs."""
     real = "double" if dtype == np.float64 else "float"
     sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
@@ -103,7 +103,7 @@ def declarations(made: Program, dtype: np.dtype) -> str:
     return sizes + types + PROTOTYPES + late + (CALLING / "records.h").read_text()
 
 
-def _about(made: Program, filt: Filter, costs: dict[str, Cost], table: int) -> str:
+def _about(made: StructLayout, filt: Filter, costs: dict[str, Cost], table: int) -> str:
     """What the filter is, what the model's documentation says, and what a step costs."""
     state = sum(field.size for field in made.state)
     lines = [
@@ -141,7 +141,7 @@ def _documentation(model: Model) -> list[str]:
     return lines
 
 
-def _structs(made: Program, *, comments: bool) -> str:
+def _structs(made: StructLayout, *, comments: bool) -> str:
     structs = ""
     for name, fields in (("sw_state", made.state), ("sw_estimate", made.estimate)):
         members = "".join(_member(field, comments) for field in fields)

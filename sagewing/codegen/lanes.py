@@ -19,7 +19,7 @@ from sagewing.codegen.lanes_notation import TYPES, LanesNotation
 from sagewing.codegen.memory import Statement, lines
 from sagewing.codegen.notation import CASTS
 from sagewing.codegen.precision import for_one
-from sagewing.codegen.program import Program, program
+from sagewing.codegen.program import Program, StructLayout, program
 from sagewing.codegen.step_end import StateStore, recover_call, state_update, step_end
 from sagewing.codegen.tables import Tables
 from sagewing.codegen.writer import Writer
@@ -69,23 +69,43 @@ class LanesWriter(Writer):
     notation = LanesNotation()
 
     def _write_branch(self, node: Node, depth: int) -> None:
-        """Both sides, and then the choice."""
+        """The side of a flag that is set, and the other one if it is not set in some lane.
+
+        The first is that of numbers as they should be. Of more than two sides all are computed.
+        """
         index, sides = node.args[0], self._place.sides[node]
         flag = self._named(index)
+        if index.kind != "bool":
+            return self._write_choice(node, flag, depth)
+        self._schedule(self._place.side(node, 1), sides[1], depth)
+        places = self._place.outputs(node)
+        for i, out in zip(places, self._place.side(node, 1), strict=True):
+            name = f"{self.notation.types[out.kind]} {self._name(node)}_{i}"
+            self._assign(depth, Expression(name, NAME), self.expression(out))
+        self._line(depth, f"if (sw_lanes_any(~{flag.text})) {{", flag.arrays)
+        self._schedule(self._place.side(node, 0), sides[0], depth + 1)
+        for i, out in zip(places, self._place.side(node, 0), strict=True):
+            name = f"{self._name(node)}_{i}"
+            other = self.expression(out)
+            chosen = self.notation.choice(out.kind).format(flag.text, name, other.text)
+            value = Expression(chosen, CALL, arrays_of([flag, other]))
+            self._assign(depth + 1, Expression(name, NAME), value)
+        self._line(depth, "}")
+        return None
+
+    def _write_choice(self, node: Node, index: Expression, depth: int) -> None:
         outs = []
-        for side, region in enumerate(sides):
+        for side, region in enumerate(self._place.sides[node]):
             outs.append(self._place.side(node, side))
             self._schedule(outs[-1], region, depth)
         for i, column in zip(self._place.outputs(node), zip(*outs, strict=True), strict=True):
             kind = column[0].kind
             chosen = self.expression(column[-1])
             for side in reversed(range(len(column) - 1)):
-                test = f"~{flag.text}"
-                if index.kind == "int":
-                    test = f"(sw_ints)({flag.text} <= {side})"
                 one = self.expression(column[side])
+                test = f"SW_FLAGS({index.text} <= {side})"
                 text = self.notation.choice(kind).format(test, one.text, chosen.text)
-                chosen = Expression(text, CALL, arrays_of([flag, one, chosen]))
+                chosen = Expression(text, CALL, arrays_of([index, one, chosen]))
             name = f"const {self.notation.types[kind]} {self._name(node)}_{i}"
             self._assign(depth, Expression(name, NAME), chosen)
 
@@ -106,9 +126,11 @@ def lanes_source(filt: Filter, n_u: int, dtype: Any) -> CSource:
         STEP,
         for_one("".join(f"{line}\n" for line in step)),
         "}\n",
-        _copies(made, in_state),
+        _copies(made.layout, in_state),
     ]
-    return CSource(_header(made, dtype), "".join(code), made, writer.cost.operations, "lanes")
+    return CSource(
+        _header(made.layout, dtype), "".join(code), made.layout, writer.cost.operations, "lanes"
+    )
 
 
 def _end(made: Program, writer: Writer) -> tuple[list[Statement], dict[str, str]]:
@@ -116,7 +138,7 @@ def _end(made: Program, writer: Writer) -> tuple[list[Statement], dict[str, str]
 
     Also which members of the estimate stand in the new state.
     """
-    estimate, update, recover = step_end(made, made.step, writer)
+    estimate, update, recover = step_end(made.layout, made.step, writer)
     ok, test = estimate.ok, update.test or Expression("goes", NAME)
     call = []
     if recover is not None:
@@ -151,16 +173,26 @@ def _recover(made: Program, tables: Tables) -> tuple[str, set[str]]:
     if made.recover is None:
         return "", set()
     writer = LanesWriter(made.recover.graph, made.recover.outputs(), tables)
-    stores = state_update(writer, made.state, made.recover.state).stores
+    stores = state_update(writer, made.layout.state, made.recover.state).stores
     body = lines([*writer.statements, *(_stored(store, "due") for store in stores)])
     return RECOVER + "".join(f"{line}\n" for line in body) + "}\n", writer.used
 
 
 def functions(names: set[str], dtype: np.dtype) -> str:
     """The functions of these names that are not in lanes.h: those of numbers, in every lane."""
+    names = lifted(names, dtype)
+    return prelude(names) + lifts(names)
+
+
+def lifted(names: set[str], dtype: np.dtype) -> set[str]:
+    """The functions of numbers that these functions of lanes call."""
     used = {name.removeprefix("sw_").removeprefix("lanes_") for name in names}
-    lifted = sorted(used - OWN - ({"log"} if dtype == np.float32 else set()))
-    return prelude({f"sw_{name}" for name in lifted}) + "".join(_lift(name) for name in lifted)
+    return {f"sw_{name}" for name in used - OWN - ({"log"} if dtype == np.float32 else set())}
+
+
+def lifts(names: set[str]) -> str:
+    """Functions of lanes that call these functions of numbers in every lane."""
+    return "".join(_lift(name.removeprefix("sw_")) for name in sorted(names))
 
 
 def _lift(name: str) -> str:
@@ -170,7 +202,7 @@ def _lift(name: str) -> str:
     return f"{lift}(sw_lanes_{name}, {result}, sw_{name}, {kind})\n"
 
 
-def _header(made: Program, dtype: Any) -> str:
+def _header(made: StructLayout, dtype: Any) -> str:
     """The types of numbers, those of lanes, and the functions."""
     structs = ""
     for name, fields in (("sw_lanes_state", made.state), ("sw_lanes_estimate", made.estimate)):
@@ -182,6 +214,7 @@ def _header(made: Program, dtype: Any) -> str:
             "#define SAGEWING_FILTER_H",
             *(["#define SW_DOUBLE"] if np.dtype(dtype) == np.float64 else []),
             declarations(made, np.dtype(dtype)),
+            "#define SW_RECORDS",
             '#include "lanes.h"\n',
             structs + PROTOTYPES,
             "#endif\n",
@@ -189,7 +222,7 @@ def _header(made: Program, dtype: Any) -> str:
     )
 
 
-def _copies(made: Program, in_state: dict[str, str]) -> str:
+def _copies(made: StructLayout, in_state: dict[str, str]) -> str:
     """Between the lanes and the structs of single records."""
     load, store, say, _ = PROTOTYPES.split(";\n", 3)
     places = {

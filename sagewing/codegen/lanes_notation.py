@@ -42,7 +42,7 @@ class LanesNotation(Notation):
             places = [made[a.kind].format(f"{{{i}}}") for i, a in enumerate(node.args)]
             template = template._replace(text=template.text.format(*places))
         if BINDING.get(op) is COMPARED:
-            return Template(f"(sw_ints)({template.text})", CALL, template.operands, template.helper)
+            return Template(f"SW_FLAGS({template.text})", CALL, template.operands, template.helper)
         return template
 
     def choice(self, kind: Kind) -> str:
@@ -76,7 +76,7 @@ class LanesNotation(Notation):
 
     def larger(self, node: Node, sign: str) -> Template:
         """The one of two numbers that wins a comparison."""
-        text = self.choice(node.kind).format(f"(sw_ints)({{0}} {sign} {{1}})", "{0}", "{1}")
+        text = self.choice(node.kind).format(f"SW_FLAGS({{0}} {sign} {{1}})", "{0}", "{1}")
         return Template(text, CALL, (0, 0))
 
     def constant(self, node: Node) -> str:

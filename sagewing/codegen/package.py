@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.header import NAME
 from sagewing.codegen.notice import origin
 from sagewing.codegen.program import in_precision
+from sagewing.codegen.source import c_source
 from sagewing.errors import InputError
 from sagewing.files import write_folder
 from sagewing.filters import checks, run
@@ -67,11 +67,11 @@ def write_package(
     texts["README.md"] = texts["README.md"].format(
         title=title,
         steps=len(vector.z),
-        n_x=made.program.n_x,
-        n_dx=made.program.n_dx,
-        n_z=made.program.n_z,
-        n_u=made.program.n_u,
-        state_bytes=4 * sum(field.size for field in made.program.state),
+        n_x=made.layout.n_x,
+        n_dx=made.layout.n_dx,
+        n_z=made.layout.n_z,
+        n_u=made.layout.n_u,
+        state_bytes=4 * sum(field.size for field in made.layout.state),
         provenance="\n".join(about) or "A filter without a learned part.",
     )
     texts |= {f"{NAME}.h": made.header, f"{NAME}.c": made.code, "vector.h": _vector_h(vector)}

@@ -20,7 +20,6 @@ from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
-from sagewing.filters.step import Estimate
 
 
 class RecoverCall(NamedTuple):
@@ -33,7 +32,10 @@ class RecoverCall(NamedTuple):
 
 
 # The state, the estimate of a step, and whether to recover after it
-Outputs = tuple[Any, Estimate | None, RecoverCall | None]
+Outputs = tuple[Any, Any, RecoverCall | None]
+# The arguments of `init`, and of a step
+START = (Argument("x0"), Argument("P0", symmetric=True))
+MEASURED = (Argument("z", finite=True), Argument("arrived"))
 
 
 class Function(NamedTuple):
@@ -53,8 +55,8 @@ class Function(NamedTuple):
         return [node for value in values for node in value.ravel()]
 
 
-class Program(NamedTuple):
-    """A filter in one precision."""
+class StructLayout(NamedTuple):
+    """The sizes of a filter, and the members of its structs."""
 
     n_x: int
     n_dx: int
@@ -62,6 +64,24 @@ class Program(NamedTuple):
     n_u: int
     state: list[Field]
     estimate: list[Field]
+
+
+class Examples(NamedTuple):
+    """The shapes of what the functions of a filter take."""
+
+    x0: Any
+    P0: Any
+    z: Any
+    arrived: Any
+    u: Any
+    dt: Any
+    state: Any
+
+
+class Program(NamedTuple):
+    """A filter in one precision."""
+
+    layout: StructLayout
     init: Function
     step: Function
     predict_only: Function
@@ -82,16 +102,9 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
     dtype = np.dtype(dtype)
     with jax.enable_x64(dtype == np.float64):
         filt = in_precision(filt, dtype)
-        n_x, n_dx, n_z = filt.n_x, filt.q0.size, filt.n_z
-        x0, P0 = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((n_x,), (n_dx, n_dx)))
-        z, dt = jax.ShapeDtypeStruct((n_z,), dtype), jax.ShapeDtypeStruct((), dtype)
-        u = jax.ShapeDtypeStruct((n_u,), dtype) if n_u else None
-        flags: Any = jax.ShapeDtypeStruct((n_z,), np.bool_)
-        flag: Any = jax.ShapeDtypeStruct((), np.bool_)
-        checks.model_shapes(filt, u, dt)
-        start = jax.eval_shape(filt.init, x0, P0)
-        leaves, structure = jax.tree.flatten(start)
-        members = fields(start, dtype)
+        given = examples(filt, n_u, dtype)
+        leaves, structure = jax.tree.flatten(given.state)
+        members = fields(given.state, dtype)
         recovering = filt if isinstance(filt, Recovering) else None
 
         def init(x: Any, P: Any) -> Outputs:
@@ -107,7 +120,8 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
             return state, fill_nominal_noise(filt, made.estimate, ()), call
 
         def predict_only(leaves: Any, u: Any, dt: Any) -> Outputs:
-            return step(leaves, jnp.zeros(n_z, dtype), jnp.zeros(n_z, bool), u, dt)
+            z, arrived = (jnp.zeros(a.shape, a.dtype) for a in (given.z, given.arrived))
+            return step(leaves, z, arrived, u, dt)
 
         def recover(leaves: Any, verdict: Any) -> Outputs:
             state = jax.tree.unflatten(structure, leaves)
@@ -116,32 +130,53 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
 
         traced = partial(traced_function, row_loops)
         old = [of_state(field) for field in members]
-        inputs = [Argument("u")] if n_u else []
-        seconds = Argument("dt", finite=True, not_negative=True)  # a step refuses others
-        _, estimate, call = jax.eval_shape(step, leaves, z, flags, u, dt)
-        verdict = Verdict(*(call or RecoverCall(flag, flags, flags, flag))[1:])
-        measured = [Argument("z", finite=True), Argument("arrived")]
+        inputs, seconds = inputs_of_step(n_u)
+        _, estimate, _ = jax.eval_shape(step, leaves, *given[2:6])
+        flag: Any = jax.ShapeDtypeStruct((), np.bool_)
+        verdict = Verdict(given.arrived, given.arrived, flag)
         return Program(
-            n_x,
-            n_dx,
-            n_z,
-            n_u,
-            members,
-            fields(estimate, dtype),
-            traced(init, [Argument("x0"), Argument("P0", symmetric=True)], x0, P0),
-            traced(step, [*old, *measured, *inputs, seconds], leaves, z, flags, u, dt),
-            traced(predict_only, [*old, *inputs, seconds], leaves, u, dt),
+            StructLayout(*sizes(filt), n_u, members, fields(estimate, dtype)),
+            traced(init, START, given.x0, given.P0),
+            traced(step, [*old, *MEASURED, *inputs, seconds], leaves, *given[2:6]),
+            traced(predict_only, [*old, *inputs, seconds], leaves, given.u, given.dt),
             traced(recover, [*old, *map(Argument, Verdict._fields)], leaves, verdict)
             if recovering is not None
             else None,
         )
 
 
+def sizes(filt: Filter) -> tuple[int, int, int]:
+    """The numbers of states, of errors and of channels."""
+    return filt.n_x, filt.q0.size, filt.n_z
+
+
+def examples(filt: Filter, n_u: int, dtype: np.dtype) -> Examples:
+    """What the functions of a filter take; refuses a model whose functions do not fit."""
+    n_x, n_dx, n_z = sizes(filt)
+    shapes: Any = ((n_x,), (n_dx, n_dx), (n_z,), (n_u,), ())
+    x0, P0, z, u, dt = (jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
+    arrived: Any = jax.ShapeDtypeStruct((n_z,), np.bool_)
+    inputs = u if n_u else None
+    checks.model_shapes(filt, inputs, dt)
+    return Examples(x0, P0, z, arrived, inputs, dt, jax.eval_shape(filt.init, x0, P0))
+
+
+def inputs_of_step(n_u: int) -> tuple[list[Argument], Argument]:
+    """The arguments u and dt of a step, which refuses a dt that is not finite or negative."""
+    seconds = Argument("dt", finite=True, not_negative=True)
+    return [Argument("u")] if n_u else [], seconds
+
+
 def traced_function(
-    row_loops: bool, function: Callable[..., Outputs], inputs: Sequence[Argument], *args: Any
+    row_loops: bool,
+    function: Callable[..., Outputs],
+    inputs: Sequence[Argument],
+    *args: Any,
+    reduces: bool = False,
 ) -> Function:
     """The state, the estimate and the call of `recover` that a function gives."""
-    graph, values, (state, estimate, call) = traced_arrays(row_loops, function, inputs, *args)
+    made = traced_arrays(row_loops, function, inputs, *args, reduces=reduces)
+    graph, values, (state, estimate, call) = made
     each = iter(values)
     new, said = (
         {field.name: _output(graph, field, next(each)) for field in fields(tree, graph.dtype)}
@@ -152,12 +187,16 @@ def traced_function(
 
 
 def traced_arrays(
-    row_loops: bool, function: Callable[..., Any], inputs: Sequence[Argument], *args: Any
+    row_loops: bool,
+    function: Callable[..., Any],
+    inputs: Sequence[Argument],
+    *args: Any,
+    reduces: bool = False,
 ) -> tuple[Graph, list[Value], Any]:
     """The graph of a function of arrays, its results there, and their shapes."""
     made, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     real = next(a.dtype for a in jax.tree.leaves(args) if a.dtype in REALS)
-    graph = Graph(real, row_loops)
+    graph = Graph(real, row_loops, reduces)
     operands = []
     for given, arg in zip(inputs, jax.tree.leaves(args), strict=True):
         argument = given._replace(is_number=arg.shape == ())

@@ -14,7 +14,7 @@ from sagewing.codegen.graph import Node
 from sagewing.codegen.memory import Statement
 from sagewing.codegen.operations import Kind
 from sagewing.codegen.packing import in_order
-from sagewing.codegen.program import Function, Program
+from sagewing.codegen.program import Function, StructLayout
 from sagewing.codegen.writer import Writer
 
 # So many numbers are tested in one sum, because each addition waits for the one before it.
@@ -23,12 +23,21 @@ JOINT = "\n                     & "
 
 
 class StateStore(NamedTuple):
-    """A store into the state: of a number, or of the first `size` entries of an array."""
+    """A store into a member of the state: of a number, or of the first `size` entries of an array.
 
-    target: str
+    `place` is that of the number in the member, if this is an array.
+    """
+
+    name: str
+    place: int | None
     value: Expression
     kind: Kind
     size: int | None = None
+
+    @property
+    def target(self) -> str:
+        """Where it goes in the C struct."""
+        return f"state->{self.name}" + ("" if self.place is None else f"[{self.place}]")
 
 
 class StateUpdate(NamedTuple):
@@ -50,15 +59,12 @@ class EstimateStores(NamedTuple):
 
 
 class RecoverArguments(NamedTuple):
-    """The names of the flags that `recover` is called with, and whether it is due.
-
-    `finite` has one flag, or one for each member of a bank.
-    """
+    """The names of the flags that `recover` is called with, and whether it is due."""
 
     due: str
     arrived: list[str]
     kept: list[str]
-    finite: list[str]
+    finite: str
 
 
 class StepEnd(NamedTuple):
@@ -69,7 +75,7 @@ class StepEnd(NamedTuple):
     recover: RecoverArguments | None
 
 
-def step_end(made: Program, step: Function, writer: Writer) -> StepEnd:
+def step_end(made: StructLayout, step: Function, writer: Writer) -> StepEnd:
     """The end of a step; what its statements need is among those of the writer.
 
     The estimate may read the old state, so its stores stand before those of the new state.
@@ -99,12 +105,11 @@ def state_update(
         if array is not None and array.op != "input":
             start = writer.vector(array, nodes[0].attr)
             tests.append(writer.all_finite(start, field.size))
-            stores.append(StateStore(f"state->{field.name}", start, field.kind, field.size))
+            stores.append(StateStore(field.name, None, start, field.kind, field.size))
             continue
         for i, node in enumerate(nodes):
             number = writer.lasting(node)
-            index = f"[{i}]" if field.shape else ""
-            stores.append(StateStore(f"state->{field.name}{index}", number, field.kind))
+            stores.append(StateStore(field.name, i if field.shape else None, number, field.kind))
             if field.kind == "real" and node.op != "const":
                 numbers[number.text] = number
     names = list(numbers.values())
@@ -127,7 +132,7 @@ def _stays(field: Field, nodes: Sequence[Node]) -> bool:
     )
 
 
-def _estimate_stores(made: Program, step: Function, writer: Writer) -> EstimateStores:
+def _estimate_stores(made: StructLayout, step: Function, writer: Writer) -> EstimateStores:
     """The stores of an estimate; a member that equals one of the new state is copied from there."""
     states = {tuple(value.ravel()): name for name, value in step.state.items()}
     stores: list[Statement] = []
@@ -147,7 +152,7 @@ def _estimate_stores(made: Program, step: Function, writer: Writer) -> EstimateS
 def _recover_arguments(step: Function, writer: Writer) -> RecoverArguments:
     flags = [[writer.lasting(node).text for node in value.ravel()] for value in step.recover or ()]
     due, arrived, kept, finite = flags
-    return RecoverArguments(due[0], arrived, kept, finite)
+    return RecoverArguments(due[0], arrived, kept, finite[0])
 
 
 def recover_call(
@@ -158,17 +163,11 @@ def recover_call(
     `flag` is the type of a flag, `both` the operator "and" of flags, `opening` the lines that ask
     whether the call is due, and `target` what it works on.
     """
-    finite = [f"kept {both} {name}" for name in given.finite]
-    several = [f"const {flag} finite_now[] = {{{', '.join(finite)}}};"] if finite[1:] else []
     lines = [
         *((1, line) for line in opening),
         (2, f"const {flag} measured_now[] = {{{', '.join(given.arrived)}}};"),
         (2, f"const {flag} kept_now[] = {{{', '.join(given.kept)}}};"),
-        *((2, line) for line in several),
-        (
-            2,
-            f"recover({target}, measured_now, kept_now, {'finite_now' if several else finite[0]});",
-        ),
+        (2, f"recover({target}, measured_now, kept_now, kept {both} {given.finite});"),
         (1, "}"),
     ]
     return [Statement(depth, text) for depth, text in lines]

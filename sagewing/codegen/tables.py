@@ -25,10 +25,12 @@ class Tables:
 
     def text(self) -> str:
         """Their definitions in C, with constants as `notation.py` writes them."""
-        text = []
-        for name, array in self.arrays.items():
-            numbers = [f"«{float(number)!r}»" for number in array.ravel()]
-            text.append(f"\nstatic const sw_real {name}[{array.size}] = {{\n")
-            text += [f"    {', '.join(numbers[i : i + 4])},\n" for i in range(0, len(numbers), 4)]
-            text.append("};\n")
-        return "".join(text)
+        return "".join(definition(name, array) for name, array in self.arrays.items())
+
+
+def definition(name: str, array: np.ndarray) -> str:
+    """An array of constants."""
+    numbers = [f"«{float(number)!r}»" for number in array.ravel()]
+    text = [f"\nstatic const sw_real {name}[{array.size}] = {{\n"]
+    text += [f"    {', '.join(numbers[i : i + 4])},\n" for i in range(0, len(numbers), 4)]
+    return "".join([*text, "};\n"])

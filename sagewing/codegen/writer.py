@@ -258,7 +258,7 @@ class Writer:
         for arg, (offset, strides) in zip(node.args, places, strict=True):
             if offset is None:
                 entries.append(self._named(arg))
-            elif arg in self._pending and arg.attr[1] == shape and _in_step(offset, strides, shape):
+            elif arg in self._pending and arg.attr[1] == shape and in_step(offset, strides, shape):
                 entries.append(self._pending.pop(arg))
             else:
                 entries.append(self._entry(arg, offset, index_of(strides)))
@@ -326,7 +326,7 @@ class Writer:
         self.statements.append(Statement(depth, text, arrays))
 
 
-def _in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether an operand is read where the result is written."""
     return offset == 0 and strides == row_major_strides(shape)
 

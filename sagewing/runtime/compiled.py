@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sagewing.codegen.c99 import c_source
 from sagewing.codegen.fields import Field
 from sagewing.codegen.header import declarations
 from sagewing.codegen.lanes import lanes_source
 from sagewing.codegen.refusal import NotInC
+from sagewing.codegen.source import c_source
 from sagewing.errors import InputError
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
@@ -42,9 +42,9 @@ class CompiledFilter:
         real = np.dtype(dtype).type
         made = lanes_source(filt, n_u, real) if lanes else c_source(filt, n_u, dtype=real)
         self.n_u, self.dtype = n_u, np.dtype(dtype)
-        self.program = made.program
+        self.layout = made.layout
         self.ffi: Any = FFI()
-        self.ffi.cdef(declarations(made.program, self.dtype))
+        self.ffi.cdef(declarations(made.layout, self.dtype))
         self.library: Any = self.ffi.dlopen(str(library(made, folder, flags)))
         n_dx = filt.q0.size
         start = (jax.ShapeDtypeStruct(s, dtype) for s in ((filt.n_x,), (n_dx, n_dx)))
@@ -59,13 +59,14 @@ class CompiledFilter:
         for field in fields:
             dtype = self.dtype if field.kind == "real" else np.dtype(np.intc)
             inner = np.empty(field.shape, dtype).strides
-            views[field.name] = np.ndarray(
+            view = np.ndarray(
                 (len(buffer) // size, *field.shape),
                 dtype,
                 buffer,
                 self.ffi.offsetof(kind, field.name),
                 (size, *inner),
             )
+            views[field.name] = view if field.used is None else view[..., : field.used]
         return views
 
 
@@ -103,7 +104,7 @@ class CompiledRecord:
     state_in: tuple[str, ...] = ("state",)
 
     def __init__(self, filt: CompiledFilter, state: Any):
-        ffi, made = filt.ffi, filt.program
+        ffi, made = filt.ffi, filt.layout
         self._filt = filt
         self._c = ffi.new(f"{self.kind} *")
         self._state_views = self._views(ffi.addressof(self._c, *self.state_in), "sw_state")
@@ -118,7 +119,7 @@ class CompiledRecord:
 
     def _views(self, struct: Any, kind: str) -> dict[str, np.ndarray]:
         """The members of one struct."""
-        made = self._filt.program
+        made = self._filt.layout
         fields = made.state if kind == "sw_state" else made.estimate
         return {n: view[0, ...] for n, view in self._filt.views(struct, kind, fields).items()}
 
@@ -138,7 +139,7 @@ class CompiledRecord:
         return self._state(self._state_views)
 
     def _state(self, views: dict[str, np.ndarray]) -> Any:
-        fields = zip(self._filt.program.state, views.values(), strict=True)
+        fields = zip(self._filt.layout.state, views.values(), strict=True)
         leaves = [view != 0 if field.kind == "bool" else view.copy() for field, view in fields]
         return jax.tree.unflatten(self._filt.structure, leaves)
 

@@ -192,7 +192,7 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
     B, n_u, ffi = int(np.prod(batch)), made.n_u, made.ffi
 
     states = ffi.new("sw_state[]", B)
-    fields = list(made.views(states, "sw_state", made.program.state).values())
+    fields = list(made.views(states, "sw_state", made.layout.state).values())
     given = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     # What all records share, such as an oracle's count of steps, has no batch axis
     batched = [bool(batch) and a.ndim == v.ndim for a, v in zip(given, fields, strict=True)]
@@ -223,7 +223,7 @@ def run_compiled(made: CompiledFilter, state: Any, record: checks.Record) -> Res
         for view, leaf, each in zip(fields, given, batched, strict=True)
     ]
     end = jax.tree.unflatten(made.structure, last)
-    views = made.views(estimates, "sw_estimate", made.program.estimate)
+    views = made.views(estimates, "sw_estimate", made.layout.estimate)
     out: dict[str, Any] = {
         name: view[: B * T].reshape(*batch, T, *view.shape[1:]) for name, view in views.items()
     }

@@ -13,8 +13,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from sagewing.codegen.c99 import CSource, c_source
+from sagewing.codegen.c99 import CSource
 from sagewing.codegen.header import NAME
+from sagewing.codegen.source import c_source
 from sagewing.filters.protocols import Filter
 from sagewing.runtime.cache import FLAGS
 from sagewing.runtime.compiling import run_compiler

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.codegen.arrays import Value, as_known, as_nodes
+from sagewing.codegen.arrays import LOOP_LENGTH, Value, as_known, as_nodes, view_of
 from sagewing.codegen.elementwise import elementwise
-from sagewing.codegen.graph import Graph
+from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.simplify import apply
 from sagewing.codegen.trace import rule, unsupported
 
+# The nodes of reductions of arrays
+REDUCED = {"add": "sum", "max": "largest", "min": "smallest"}
 # The operation on two numbers, and the result for no numbers
 REDUCTIONS = {
     "reduce_sum": ("add", 0),
@@ -34,9 +36,21 @@ def _reduce(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     rows = as_nodes(graph, value).transpose(*rest, *axes).reshape(int(np.prod(shape)), -1)
     out = np.empty(len(rows), object)
     for i, row in enumerate(rows):
-        first = row[0] if len(row) else graph.constant(_of_none(start, dtype))
-        out[i] = reduce(lambda a, b: apply(graph, op, a, b), row[1:], first)
+        out[i] = _of_array(graph, op, row)
+        if out[i] is None:
+            first = row[0] if len(row) else graph.constant(_of_none(start, dtype))
+            out[i] = reduce(lambda a, b: apply(graph, op, a, b), row[1:], first)
     return [as_known(graph, out.reshape(shape))]
+
+
+def _of_array(graph: Graph, op: str, row: Value) -> Node | None:
+    """The reduction of a long C array as one node; None if there is none."""
+    if not graph.reduces or len(row) < LOOP_LENGTH or op not in REDUCED or row[0].kind != "real":
+        return None
+    view = view_of(graph, row)
+    if view is None or view.strides != (1,) or view.node.op == "table":
+        return None
+    return graph.vector(REDUCED[op], [view.node], (view.offset, len(row)))
 
 
 def _of_none(start: Any, dtype: Any) -> Any:

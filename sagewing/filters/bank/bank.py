@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sagewing.filters.bank import settings
-from sagewing.filters.bank.members import Flat, Group, grouped
+from sagewing.filters.bank.members import Flat, Group, MemberStep, grouped, stepped_by
 from sagewing.filters.bank.mixture import chosen, interaction, mixed, over_axes
 from sagewing.filters.bank.weights import (
     heaviest,
-    log_likelihood,
     log_sum,
     normalized,
     penalized,
+    probabilities,
 )
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.named import EKF
@@ -205,44 +205,54 @@ class Bank(Recovering):
         self, state: BankState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[BankState, Step, Verdict]:
         """A step of every member, the weights after it, and the estimate of all."""
-        state = self._interacted(state)
-        groups, step, verdict = self._members(state, z, u, dt, arrived)
-        refused = verdict.arrived & ~verdict.kept
-        logs = log_likelihood(step, verdict.arrived, refused, self.dof)
-        logs = penalized(logs, ~verdict.finite)
-        some = jnp.any(arrived, axis=0)
-        before = state.log_weights
-        likelihood = log_sum(before + penalized(step.loglik, ~verdict.finite)) - log_sum(before)
-        after = normalized(self.forgetting * before + logs)
-        after = jnp.where(some, after, before)
+        state = self.interacted(state)
+        groups, stepped, verdicts = self._members(state, z, u, dt, arrived)
+        state, made = self.weighed(state.log_weights, groups, stepped, arrived)
+        return state, made, _of_all(verdicts, arrived.ndim - 1)
 
-        best, weights = heaviest(after), jnp.exp(after)
-        weights = weights / jnp.sum(weights, axis=0)
-        around = chosen(step.x, best)
+    def weighed(
+        self,
+        before: Float[Array, "members *batch"],
+        groups: tuple[Any, ...],
+        stepped: Sequence[MemberStep],
+        arrived: Arrived,
+    ) -> tuple[BankState, Step]:
+        """The weights after the steps of all groups, and the estimate.
+
+        `before` are the log weights before the measurement.
+        """
+        given = _of_all(stepped, arrived.ndim - 1)
+        some, prior = jnp.any(arrived, axis=0), jnp.exp(before)  # log weights are normalised
+        logs = self.forgetting * before + penalized(given.robust)
+        after, weights = probabilities(logs)
+        after = jnp.where(some, after, before)
+        weights = jnp.where(some, weights, prior)
+        likelihood = log_sum(before + given.loglik)
+        known = some & jnp.isfinite(likelihood)
+        share, best = weights, heaviest(after)
         if self.output == "best":
-            x, P = around, chosen(step.P, best)
+            share = best.astype(weights.dtype)
+            x, P = chosen(given.x, best), chosen(given.P, best)
         else:
-            x, P = mixed(self.model, step.x, step.P, weights, around)
-        prior = jnp.exp(before)
-        nis = jnp.sum(prior * step.nis, axis=0) / jnp.sum(prior, axis=0)
-        share = best.astype(weights.dtype) if self.output == "best" else weights
-        assert step.q is not None
-        assert step.r is not None
-        q, r = (jnp.sum(share * a, axis=1) for a in (step.q, step.r))
+            # Where x + y is not the sum of vectors, the mean of several estimates is none
+            curved = self.model.on_manifold
+            around = chosen(given.x, best) if curved else jnp.sum(weights * given.x, axis=1)
+            x, P = mixed(self.model, given.x, given.P, weights, around)
+        q, r = (jnp.sum(share * a, axis=1) for a in (given.q, given.r))
         made = Step(
             x,
             P,
-            nis,
-            jnp.where(some, likelihood, 0.0),
-            jnp.any(best & verdict.ok, axis=0),
-            jnp.min(step.restarts, axis=0),
+            jnp.sum(prior * given.nis, axis=0),
+            jnp.where(known, likelihood, 0.0),
+            jnp.max(logs + given.doubt, axis=0) >= jnp.max(logs, axis=0),
+            jnp.min(given.restarts, axis=0),
             q,
             r,
-            trace=BankTrace(weights, step.x, step.P),
+            trace=BankTrace(weights, given.x, given.P),
         )
-        return BankState(groups, after), made, verdict
+        return BankState(groups, after), made
 
-    def _interacted(self, state: BankState) -> BankState:
+    def interacted(self, state: BankState) -> BankState:
         """The members' starts of this step, mixed by an IMM's transitions."""
         if self.transitions is None:
             return state
@@ -258,25 +268,19 @@ class Bank(Recovering):
 
     def _members(
         self, state: BankState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
-    ) -> tuple[tuple[Any, ...], Step, Verdict]:
-        """Step the members; the results of all have a member axis before the batch."""
+    ) -> tuple[tuple[Any, ...], list[MemberStep], list[Verdict]]:
+        """Step the members of each group; the results have a member axis before the batch."""
         batch = z.shape[1:]
-        states, steps, verdicts = [], [], []
+        states, results, verdicts = [], [], []
         for group, own in zip(self.groups, state.groups, strict=True):
             flat = Flat(group.size, batch)
-            given = (flat.repeated(z), flat.repeated(u), flat.repeated(dt), flat.repeated(arrived))
-            new, step, verdict = group.step(flat, flat.joined(own), *given)
-            new, step, verdict = flat.apart((new, step, verdict))
+            given = (flat.repeated(a) for a in (z, arrived, u, dt))
+            made = stepped_by(group.over(batch), self.dof, flat.joined(own), *given)
+            new, stepped, verdict = flat.apart(made)
             states.append(new)
-            steps.append(step)
+            results.append(stepped)
             verdicts.append(verdict)
-        if any(step.innovation is None for step in steps):
-            steps = [step._replace(innovation=None) for step in steps]
-
-        def joined(*parts: Any) -> Any:
-            return jnp.concatenate(parts, axis=parts[0].ndim - len(batch) - 1)
-
-        return tuple(states), jax.tree.map(joined, *steps), jax.tree.map(joined, *verdicts)
+        return tuple(states), results, verdicts
 
     def due(self, state: BankState, verdict: Verdict) -> Flags:
         """Whether any member must recover."""
@@ -306,3 +310,12 @@ class Bank(Recovering):
             part = (verdict.arrived[:, first:last], verdict.kept[:, first:last])
             yield group, flat, *flat.joined((own, Verdict(*part, verdict.finite[first:last])))
             first = last
+
+
+def _of_all(of_groups: Sequence[Any], batch_axes: int) -> Any:
+    """What is known of each group's members, with one axis for the members of all."""
+
+    def joined(*parts: Any) -> Any:
+        return jnp.concatenate(parts, axis=parts[0].ndim - batch_axes - 1)
+
+    return jax.tree.map(joined, *of_groups)

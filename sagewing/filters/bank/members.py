@@ -15,14 +15,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from sagewing.filters.attenuation import Fading, Gated, PerPredictionStep
+from sagewing.filters.bank.weights import Evidence, evidence, log_likelihood
 from sagewing.filters.equations import broadcast_to_batch
 from sagewing.filters.lifting import PerRecord
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.step import Step
 from sagewing.filters.student import StudentT
+from sagewing.shapes import (
+    Arrived,
+    Covariances,
+    Errors,
+    Inputs,
+    Measurements,
+    States,
+    Steps,
+    Values,
+)
 
 
 class Flat(NamedTuple):
@@ -91,18 +101,9 @@ class Group(eqx.Module):
             values.append(a if old.ndim == 0 else PerRecord(a))
         return eqx.tree_at(_places, self.filt, values)
 
-    def step(self, flat: Flat, state: Any, *args: Any) -> tuple[Any, Step, Verdict]:
-        """A step of all members, without recovery."""
-        members, arrived = self.over(flat.batch), args[3]
-        if isinstance(members, Recovering):
-            state, step, verdict = members.plain_step(state, *args)
-        else:
-            state, step = members.step(state, *args)
-            verdict = Verdict(arrived, arrived, step.ok)
-        q = broadcast_to_batch(members.q0, step.x) if step.q is None else step.q
-        r = broadcast_to_batch(members.r0, step.x) if step.r is None else step.r
-        said = (step.x, step.P, step.nis, step.loglik, step.ok, step.restarts, q, r)
-        return state, Step(*said, innovation=step.innovation), verdict
+    def one(self, own: Sequence[jax.Array]) -> Filter:
+        """A single member, with these of its own numbers."""
+        return eqx.tree_at(_places, self.filt, list(own)) if self.own else self.filt
 
     def due(self, state: Any, verdict: Verdict) -> jax.Array:
         """For which members `recover` must be called."""
@@ -122,6 +123,56 @@ class Group(eqx.Module):
             return state
         due, new = filt.due(state, verdict), filt.recover(state, verdict)
         return jax.tree.map(lambda a, b: b if a is b else jnp.where(due, a, b), new, state)
+
+
+class MemberStep(NamedTuple):
+    """What the weights and the estimate of a bank need of a member's step.
+
+    `robust` is the evidence for the weights; `loglik` is -inf where the step failed, and `doubt` is
+    0 where it is ok and -inf where it is not.
+    """
+
+    x: States
+    P: Covariances
+    nis: Values
+    restarts: Values
+    q: Errors
+    r: Measurements
+    robust: Evidence
+    loglik: Values
+    doubt: Values
+
+
+def stepped_by(
+    members: Filter,
+    dof: float | None,
+    state: Any,
+    z: Measurements,
+    arrived: Arrived,
+    u: Inputs,
+    dt: Steps,
+) -> tuple[Any, MemberStep, Verdict]:
+    """The next state of one member, or of a batch of them, without recovery."""
+    if isinstance(members, Recovering):
+        state, step, verdict = members.plain_step(state, z, u, dt, arrived)
+    else:
+        state, step = members.step(state, z, u, dt, arrived)
+        verdict = Verdict(arrived, arrived, step.ok)
+    q = broadcast_to_batch(members.q0, step.x) if step.q is None else step.q
+    r = broadcast_to_batch(members.r0, step.x) if step.r is None else step.r
+    robust = log_likelihood(step, arrived, arrived & ~verdict.kept, dof)
+    made = MemberStep(
+        step.x,
+        step.P,
+        step.nis,
+        step.restarts,
+        q,
+        r,
+        evidence(robust, ~verdict.finite),
+        evidence(step.loglik, ~verdict.finite).low,
+        jnp.where(verdict.ok, jnp.zeros_like(step.nis), -jnp.inf),
+    )
+    return state, made, verdict
 
 
 def grouped(members: Sequence[Filter]) -> tuple[Group, ...]:

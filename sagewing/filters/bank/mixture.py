@@ -28,8 +28,8 @@ def mixed(
     if model.on_manifold:
         e = _errors(model, x, center)
         P = _around(model, x, P, center)
-    spread = P + e[:, None] * e[None]
-    return center, jnp.sum(weights * spread, axis=2)
+    columns = [jnp.sum(weights * (P[:, j] + e * e[j]), axis=1) for j in range(len(e))]
+    return center, jnp.stack(columns, axis=1)
 
 
 def chosen(values: Float[Array, "..."], which: Bool[Array, "members *batch"]) -> Array:

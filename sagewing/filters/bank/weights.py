@@ -4,6 +4,8 @@ A member's weight is its probability by Bayes' rule, with two changes against mo
 wrong: the likelihood has heavy tails, so that one outlier does not decide, and old evidence fades.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -16,6 +18,8 @@ from sagewing.filters.step import Step
 FLOOR = -80.0
 # The log-likelihood of a member whose step failed, below that of the least likely other one.
 FAILED = 5.0
+# A number below all log-likelihoods
+LOWEST = -1e30
 
 PerMember = Float[Array, "members *batch"]
 
@@ -25,18 +29,49 @@ def normalized(log_weights: PerMember) -> PerMember:
     return jnp.maximum(log_weights - log_sum(log_weights)[None], FLOOR)
 
 
-def log_sum(logs: PerMember) -> Float[Array, "*batch"]:
-    """log of the sum of exp over the members."""
+def probabilities(logs: PerMember) -> tuple[PerMember, PerMember]:
+    """The normalised log weights, none below the floor, and the weights."""
     largest = jnp.max(logs, axis=0)
+    weights = jnp.exp(logs - largest[None])
+    total = jnp.sum(weights, axis=0)
+    return jnp.maximum(logs - (largest + jnp.log(total))[None], FLOOR), weights / total
+
+
+def log_sum(logs: PerMember) -> Float[Array, "*batch"]:
+    """log of the sum of exp over the members, of which some may be -inf."""
+    largest = jnp.maximum(jnp.max(logs, axis=0), LOWEST)
     return largest + jnp.log(jnp.sum(jnp.exp(logs - largest[None]), axis=0))
+
+
+class Evidence(NamedTuple):
+    """The log-likelihood of a measurement for each member, between two limits.
+
+    They are equal, or -inf and inf where the member's step failed.
+    """
+
+    low: PerMember
+    high: PerMember
+
+
+def evidence(logs: PerMember, failed: Bool[Array, "*each"]) -> Evidence:
+    """That of a log-likelihood; one that is not finite has failed, too."""
+    failed = failed | ~jnp.isfinite(logs)
+    return Evidence(jnp.where(failed, -jnp.inf, logs), jnp.where(failed, jnp.inf, logs))
+
+
+def penalized(given: Evidence) -> PerMember:
+    """The log-likelihoods, where a member that failed is less likely than all others."""
+    lowest = jnp.min(given.high, axis=0)
+    lowest = jnp.where(jnp.isfinite(lowest), lowest, 0.0)
+    return jnp.maximum(given.low, lowest[None] - FAILED)
 
 
 def log_likelihood(
     step: Step,
-    arrived: Bool[Array, "n_z members *batch"],
-    refused: Bool[Array, "n_z members *batch"],
+    arrived: Bool[Array, "n_z *each"],
+    refused: Bool[Array, "n_z *each"],
     dof: float | None,
-) -> PerMember:
+) -> Float[Array, "*each"]:
     """Of a step's measurement, for each member: Student's t, or normal without `dof`.
 
     With `dof` degrees of freedom and m measured channels it is, but for what is equal for all
@@ -54,15 +89,7 @@ def log_likelihood(
     if dof is None:
         return -0.5 * (log_det + nis)
     m = jnp.sum(arrived.astype(nis.dtype), axis=0)
-    return -0.5 * (log_det + (dof + m) * jnp.log1p(nis / dof))
-
-
-def penalized(logs: PerMember, failed: Bool[Array, "members *batch"]) -> PerMember:
-    """The log-likelihoods, where a member that failed is less likely than all others."""
-    failed = failed | ~jnp.isfinite(logs)
-    lowest = jnp.min(jnp.where(failed, jnp.inf, logs), axis=0)
-    lowest = jnp.where(jnp.isfinite(lowest), lowest, 0.0)
-    return jnp.where(failed, lowest[None] - FAILED, logs)
+    return -0.5 * (log_det + (dof + m) * jnp.log(1.0 + nis / dof))
 
 
 def heaviest(log_weights: PerMember) -> jax.Array:
