@@ -52,7 +52,8 @@ def behaviour(policy: str) -> dict[str, dict[str, list[float]]]:
     for name in problems_of(policy):
         training = provenance.get("training", {})
         problem = problem_named(name, training)
-        z, u = _record(name, json.dumps(training.get("vehicle")), training.get("without_pose"))
+        kept = {k: training[k] for k in ("vehicle", "without_pose", "attitude") if k in training}
+        z, u = _record(name, json.dumps(kept))
         built = catalogue.build(filter_of(policy), problem.model, problem.q, problem.r, learned)
         with jax.enable_x64(True):
             filt = in_precision(built, np.dtype(np.float64))
@@ -67,11 +68,9 @@ def behaviour(policy: str) -> dict[str, dict[str, list[float]]]:
 
 
 @cache
-def _record(name: str, vehicle: str, without_pose: str | None) -> tuple[np.ndarray, np.ndarray]:
+def _record(name: str, training: str) -> tuple[np.ndarray, np.ndarray]:
     """A record of a problem, which many policies share."""
-    training = {"vehicle": json.loads(vehicle)}
-    training |= {} if without_pose is None else {"without_pose": without_pose}
-    return draw_record(problem_named(name, training), STEPS, SEED)
+    return draw_record(problem_named(name, json.loads(training)), STEPS, SEED)
 
 
 def _rounded(value: float) -> float:

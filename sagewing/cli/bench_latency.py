@@ -14,7 +14,7 @@ from sagewing.cli.output import NewOutput
 from sagewing.codegen.source import c_source
 from sagewing.errors import InputError
 from sagewing.policy import Noise
-from sagewing.problems.named import QUADROTOR, problem_named
+from sagewing.problems.named import ERROR_STATE, QUADROTOR, problem_named
 from sagewing.problems.problem import Problem, draw_record
 from sagewing.problems.weights import learned_part
 from sagewing.report import latency
@@ -23,7 +23,11 @@ from sagewing.results import BenchResult
 from sagewing.studies.arm import FLASH, RAM, on_cortex_m7, on_linux_arm
 from sagewing.studies.latency import BACKENDS, TimedFilter, measured, summary
 
-POLICIES = {"lorenz": "chaos-ndr-posterior-aligned", QUADROTOR: "flight-sim-paper-ndr"}
+POLICIES = {
+    "lorenz": "chaos-ndr-posterior-aligned",
+    QUADROTOR: "flight-sim-paper-ndr-paper",
+    ERROR_STATE: "flight-sim-paper-ndr",
+}
 FILTERS = ("ekf", "shkf99", "ndr")
 # The policies that are timed, by learned filter and model; an ndr has one for each size.
 LEARNED = {"ndr": POLICIES, UNIVERSAL: dict.fromkeys(POLICIES, "universal")}
