@@ -89,15 +89,14 @@ def process_noise(
     off = None if filt.Q_off is None else broadcast_to_batch(filt.Q_off, q)
     given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
     if given is not None:
-        if given.ndim == x.ndim + 1:
-            if filt.dense is True:
-                raise InputError(
-                    "dense=True adapts the correlations of Q, but "
-                    f"{type(filt.model).__name__}.process_noise returns a matrix with its own: "
-                    'return variances there, or adapt those of R alone with dense="R".'
-                )
-            given, off = diagonal(given), given - diagonal_matrix(diagonal(given))
-        q0 = jnp.where(given >= 0.0, given, q0)
+        if given.ndim > q0.ndim and filt.dense is True:
+            raise InputError(
+                "dense=True adapts the correlations of Q, but "
+                f"{type(filt.model).__name__}.process_noise returns a matrix with its own: "
+                'return variances there, or adapt those of R alone with dense="R".'
+            )
+        variances = given if given.ndim == q0.ndim else diagonal(given)
+        q0, off = _based(given, (variances >= 0.0) & jnp.isfinite(variances), q0, off)
         assert state.base.q is not None
         q = _rescaled(q, q0, state.base.q)
     mode = _mode(filt, state, u)
@@ -110,15 +109,44 @@ def process_noise(
 
 def measurement_noise(
     filt: "AdaptiveFilter", state: "FilterState", x: States, r: Measurements, u: Inputs, mode: Mode
-) -> tuple[Measurements, Measurements]:
-    """r of this step and its base; a change of mode resets r to it."""
+) -> tuple[Measurements, Measurements, InnovationCov | None]:
+    """r of this step, its base, and the off-diagonals that belong to the base, if any.
+
+    A change of mode resets r to the base.
+    """
+    off = None if filt.R_off is None else broadcast_to_batch(filt.R_off, r)
     r0 = broadcast_to_batch(filt.r0, r) if mode.now is None else _of_mode(filt.r0, mode.now)
     given = per_sample(filt.model.measurement_noise, x, u) if filt.model.own_noise[1] else None
     if given is not None:
-        r0 = jnp.where(given > 0.0, given, r0)
+        if given.ndim > r0.ndim and filt.dense:
+            raise InputError(
+                "dense adapts the correlations of R, but the noise that "
+                f"{type(filt.model).__name__} gives is a matrix with its own: give variances there."
+            )
+        variances = given if given.ndim == r0.ndim else diagonal(given)
+        r0, off = _based(given, (variances > 0.0) & jnp.isfinite(variances), r0, off)
         assert state.base.r is not None
         r = _rescaled(r, r0, state.base.r)
-    return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
+    return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0, off
+
+
+def _based(
+    given: jax.Array, known: jax.Array, base: jax.Array, off: InnovationCov | None
+) -> tuple[jax.Array, InnovationCov | None]:
+    """The variances of a step and the entries off the diagonal: `given` where known, else the base.
+
+    Given variances keep the correlations of the base; a given matrix has its own, and none between
+    what is known and what is not.
+    """
+    if given.ndim == base.ndim:
+        variances = jnp.where(known, given, base)
+        return variances, None if off is None else off_diagonal(variances, correlations(base, off))
+    others = 1.0 - diagonal_matrix(jnp.ones_like(base))
+    both = known[:, None] & known[None] & jnp.isfinite(given)
+    neither = ~known[:, None] & ~known[None]
+    own = jnp.zeros_like(given) if off is None else jnp.where(neither, off, 0.0)
+    variances = jnp.where(known, diagonal(given), base)
+    return variances, others * jnp.where(both, given, own)
 
 
 def step_correlations(state: "FilterState", mode: Mode) -> Correlations | None:
@@ -130,17 +158,15 @@ def step_correlations(state: "FilterState", mode: Mode) -> Correlations | None:
 
 
 def R_of(
-    filt: "AdaptiveFilter",
     r: Measurements,
     r0: Measurements,
+    off: InnovationCov | None,
     C: Correlations | None,
     arrived: Arrived,
 ) -> InnovationCov:
-    """R with the variances r, adapted from r0, and the correlations C, or without C those of R0."""
+    """R with the variances r, adapted from r0, and the correlations C, or those of r0 and `off`."""
     if C is not None:
         off = off_diagonal(r0, C.r)
-    else:
-        off = None if filt.R_off is None else broadcast_to_batch(filt.R_off, r)
     return mask_missing_channels(covariance(r, off, r0), arrived)
 
 
@@ -157,7 +183,7 @@ def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:
 def _rescaled(variances: jax.Array, now: jax.Array, before: jax.Array) -> jax.Array:
     """Variances that were adapted from the base `before`, for the base `now`."""
     known = before > 0.0
-    return jnp.where(known, variances * (now / jnp.where(known, before, 1.0)), now)
+    return jnp.where(known, now * (variances / jnp.where(known, before, 1.0)), now)
 
 
 def _mode(filt: "AdaptiveFilter", state: "FilterState", u: Inputs) -> Mode:

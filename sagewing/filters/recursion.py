@@ -129,12 +129,12 @@ class AdaptiveFilter(Recovering):
         P_pred = before.P
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
-        r, r0 = measurement_noise(self, state, x_pred, r, u, mode)
+        r, r0, R_off = measurement_noise(self, state, x_pred, r, u, mode)
         C = base_noise.step_correlations(state, mode)
-        R = base_noise.R_of(self, r, r0, C, arrived)
+        R = base_noise.R_of(r, r0, R_off, C, arrived)
         measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
         innovation, H, _ = measured
-        diagonal_R = self.R_off is None and not self.dense and measured.error is None
+        diagonal_R = R_off is None and not self.dense and measured.error is None
         R = measured.with_error(R)
         found, after = before.gain(H, R, innovation, diagonal_only=diagonal_R)
         HPH, S, L, K, _, kept = found
@@ -150,7 +150,8 @@ class AdaptiveFilter(Recovering):
         if noise.differs:
             before = before.with_noise(noise)
             r_gain, C_gain = noise.instead_of(r, C)
-            R = measured.with_error(base_noise.R_of(self, r_gain, r0, C_gain, used))
+            R = base_noise.R_of(r_gain, r0, R_off, C_gain, used)
+            R = measured.with_error(R, used)
             again, after = before.gain(H, R, None, diagonal_only=diagonal_R)
             S, K, kept = again.S, again.K, kept & again.kept
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import block_diag
 
 from sagewing.models.wrapper import Wrapper
-from sagewing.shapes import DX, XX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZZ, Duration, Input, X, Z
 
 
 class Augmented(Wrapper):
@@ -69,7 +69,7 @@ class Augmented(Wrapper):
             else block_diag(given, jnp.diag(noise))
         )
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
         """That of the model."""
         return self.model.measurement_noise(self.parts(x)[0], u)
 

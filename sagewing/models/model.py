@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZX, ZZ, Duration, Input, X, Z
 
 
 class Model(eqx.Module):
@@ -85,8 +85,8 @@ class Model(eqx.Module):
         """Q of a step from `x`, as variances or a matrix; None, or a NaN variance, is Q0."""
         return None
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
-        """The variances of the measurement in the state `x`; None, or a NaN, is R0."""
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
+        """R in the state `x`, as variances or a matrix; None, or a NaN variance, is R0."""
         return None
 
     @property

@@ -3,7 +3,7 @@
 from jaxtyping import Array, Int
 
 from sagewing.models.model import Model
-from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZX, ZZ, Duration, Input, X, Z
 
 
 class Wrapper(Model):
@@ -38,7 +38,7 @@ class Wrapper(Model):
         """That of the model."""
         return self.model.process_noise(x, self.inner_u(u), dt)
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
         """That of the model."""
         return self.model.measurement_noise(x, self.inner_u(u))
 

@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
-from sagewing.filters import checks
+from sagewing.filters import checks, model_checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
@@ -213,7 +213,7 @@ class Online:
         """The compiled filter with its buffer, in the present state."""
         if self._timed is None:
             one_u = None if u is None else jax.ShapeDtypeStruct(u.shape, u.dtype)
-            checks.model_shapes(self._filt, one_u, jax.ShapeDtypeStruct((), self._real))
+            model_checks.model_shapes(self._filt, one_u, jax.ShapeDtypeStruct((), self._real))
             self._n_u = _size(u)
         last = self._estimate()
         arguments = (self._size, self._events, self._x0_P0 if last is None else last[:2])
@@ -275,7 +275,7 @@ def _jax_step(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
     @jax.jit
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
         filt = together(arrays, rest)
-        checks.model_shapes(filt, u, dt)
+        model_checks.model_shapes(filt, u, dt)
         state, step = filt.step(state, z, u, dt, arrived)
         return state, fill_nominal_noise(filt, step.estimate, ())
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax.numpy as jnp
+
 from sagewing.filters.recovery import Recovery
 from sagewing.models import Model
 from sagewing.shapes import (
@@ -27,9 +29,13 @@ class Measured(NamedTuple):
     H: Jacobians
     error: InnovationCov | None = None
 
-    def with_error(self, R: InnovationCov) -> InnovationCov:
-        """R, or H P H^T, and the covariance of the linearisation error."""
-        return R if self.error is None else R + self.error
+    def with_error(self, R: InnovationCov, used: Arrived | None = None) -> InnovationCov:
+        """R, or H P H^T, and the covariance of the linearisation error, of the `used` channels."""
+        if self.error is None:
+            return R
+        if used is None:
+            return R + self.error
+        return R + jnp.where(used[:, None] & used[None], self.error, 0.0)
 
 
 @runtime_checkable
