@@ -32,6 +32,10 @@ POLL_SECONDS = 2e-5  # between two attempts to take the turn
 DT = 0.01  # seconds of a step that is given neither dt nor t
 MOST = 1_000_000  # events in a buffer
 MIXED = "Give t at every step, or at none: this filter has had steps with {}, and now one with {}."
+TOO_LATE = (
+    "The measurement of t = {:.9g} came too late and is left out: the buffer of {} events reaches "
+    "back to t = {:.9g}. Give a larger buffer=; `late` counts what is left out from now on."
+)
 
 
 class Online:
@@ -76,7 +80,7 @@ class Online:
         self._last_estimate: Estimate | None = None  # before there is an engine, in a copy
         self._n_u = 0
         self._timed: bool | None = None  # whether steps have times; None before the first one
-        self._size = buffer
+        self._size, self._said_late = buffer, False
         self._events = Events(self._start, math.nan if t0 is None else _time("t0", t0))
         self._turns = [TURN]
 
@@ -161,7 +165,8 @@ class Online:
 
         With `t` in seconds instead of `dt` measurements may come in any order: the estimate is that
         of all of them in the order of their times, to the bit. One that is older than the buffer
-        reaches is left out, and `late` counts it. Without `u` the inputs before `t` hold on.
+        reaches is left out, `late` counts it, and the first one is a warning. Without `u` the
+        inputs before `t` hold on.
         """
         # Written out for speed: this is called a thousand times a second.
         real, n_u = self._real, 0
@@ -207,7 +212,12 @@ class Online:
                 self._timed = True
             if u is not None and u.shape != (self._n_u,):
                 raise InputError(f"u must have shape ({self._n_u},), as before; got {u.shape}.")
-            return self._buffered.step(z, u, t)
+            made = self._buffered.step(z, u, t)
+            if self._buffered.late > 0 and not self._said_late:
+                self._said_late = True
+                said = TOO_LATE.format(t, self._size, self._buffered.reach)
+                warnings.warn(said, RuntimeWarning, stacklevel=3)
+            return made
 
     def _with_buffer(self, u: np.ndarray | None) -> CompiledLateRecord | LateRecord:
         """The compiled filter with its buffer, in the present state."""
