@@ -369,6 +369,13 @@ def test_a_manifold_that_is_not_complete_is_a_sentence(model, words):
         assert word in str(error.value)
 
 
+def test_so_is_one_that_another_model_is_built_on():
+    drifting = sw.models.with_drift(OnlyPlus(), channels=[0], std=1.0, time_constant=5.0)
+    filt = sw.EKF(drifting, [0.1] * 3, [0.1])
+    with pytest.raises(sw.InputError, match="OnlyPlus has only some of plus, minus"):
+        sw.run(filt, np.zeros(3), np.eye(3), np.zeros((2, 1)), dt=DT)
+
+
 def test_networks_that_take_states_refuse_a_manifold():
     network = sw.Network("kalmannet", 3, 9, 8, key=jax.random.key(0))
     with pytest.raises(sw.InputError, match="KalmanNet takes states that are vectors"):
