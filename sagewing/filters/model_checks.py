@@ -42,10 +42,12 @@ def model_shapes(filt: Filter, u: Any, dt: Any) -> None:
     by_x = f"{name_of}.n_x is {n_x}" if model.n_x else by_Q
     given_u = "no u" if u is None else f"u of shape {u.shape}"
     _check_manifold(model)
+    curved = len(range(n_dx)[model.curved])
     square_Q, square_R = (n_dx, n_dx), (n_z, n_z)
     for name, args, shapes, because in (
         ("plus", (x, dx), [(n_x,)], f"{by_x} and {by_Q}"),
         ("minus", (x, x), [(n_dx,)], by_Q),
+        ("plus_jacobian", (x, dx), [(curved, curved), None], by_Q),
         ("transition", (x, u, dt), [(n_x,)], by_x),
         ("observe", (x, u), [(n_z,)], by_R),
         ("innovation", (z, z), [(n_z,)], by_R),

@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from sagewing.shapes import DX, XX, ZX, ZZ, Duration, Input, X, Z
 
@@ -55,6 +55,13 @@ class Model(eqx.Module):
     def minus(self, a: X, b: X) -> DX:
         """The error by which the state `a` differs from `b`."""
         return a - b
+
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """The derivative of minus(plus(x, dx + e), plus(x, dx)) by e at 0, of the `curved` errors.
+
+        None has filters differentiate `plus` and `minus`.
+        """
+        return None
 
     @property
     def on_manifold(self) -> bool:

@@ -95,6 +95,10 @@ class Switched(Model):
         """That of the first model."""
         return self.models[0].minus(a, b)
 
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """That of the first model."""
+        return self.models[0].plus_jacobian(x, dx)
+
     def normalize(self, x: X) -> X:
         """That of the first model."""
         return self.models[0].normalize(x)
