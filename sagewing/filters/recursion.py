@@ -150,8 +150,7 @@ class AdaptiveFilter(Recovering):
         if noise.differs:
             before = before.with_noise(noise)
             r_gain, C_gain = noise.instead_of(r, C)
-            R = base_noise.R_of(r_gain, r0, R_off, C_gain, used)
-            R = measured.with_error(R, used)
+            R = measured.with_error(base_noise.R_of(r_gain, r0, R_off, C_gain, used), used)
             again, after = before.gain(H, R, None, diagonal_only=diagonal_R)
             S, K, kept = again.S, again.K, kept & again.kept
 
