@@ -16,7 +16,10 @@ import sagewing as sw
 from sagewing.codegen.header import LATE, NAME
 from sagewing.codegen.source import c_source
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+pytestmark = [
+    pytest.mark.usefixtures("unchecked_shapes"),
+    pytest.mark.filterwarnings("ignore:The measurement of t:RuntimeWarning"),
+]
 STREAMS = int(os.environ.get("FUZZ_EXAMPLES", 300))
 BACKENDS = ["c", "jax"]
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -163,7 +166,10 @@ def test_a_copy_has_the_same_buffer(backend, size, copied):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_too_late_is_counted_and_changes_nothing(backend):
     late = online(backend, t0=0.0, buffer=2)
-    x, _ = late.step([1.0], [0.0], t=-0.1)
+    with pytest.warns(
+        RuntimeWarning, match=r"t = -0.1 came too late.*2 events.* t = 0\. .*buffer="
+    ):
+        x, _ = late.step([1.0], [0.0], t=-0.1)
     np.testing.assert_array_equal(x, [0.0, 0.0])
     assert (late.late, late.estimate) == (1, None)
     for t in (0.1, 0.2, 0.3, 0.4):

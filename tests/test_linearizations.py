@@ -159,6 +159,34 @@ def test_on_a_linear_model_all_are_the_Kalman_filter(record):
         np.testing.assert_allclose(other.loglik, taylor.loglik, atol=1e-9)
 
 
+@pytest.mark.parametrize("backend", ["jax", "c"])
+def test_sigma_points_do_not_spread_what_is_known(record, backend):
+    """A state whose variance is zero, at the start and for ever."""
+    model = sw.models.ConstantVelocity(axes=1)
+    taylor, unscented = (
+        sw.run(
+            sw.EKF(model, [1e-3, 0.0], [0.1], linearization=how),
+            [0.0, 1.0],
+            np.diag([1.0, 0.0]),
+            record[:, :1],
+            dt=DT,
+            backend=backend,
+        )
+        for how in ("taylor", "unscented")
+    )
+    np.testing.assert_allclose(unscented.x, taylor.x, atol=1e-10)
+    np.testing.assert_allclose(unscented.P, taylor.P, atol=1e-10)
+    assert bool(np.all(unscented.ok))
+
+
+def test_the_error_of_a_refused_channel_is_no_measurement(record):
+    """The filter is that of a record without it, also where the noise of the step is chosen."""
+    z, without = record[:10].copy(), record[:10].copy()
+    z[5, 0], without[5, 0] = 1e9, np.nan
+    filt = sw.RobustEKF(Rover(), Q0, R0, linearization="unscented")
+    np.testing.assert_allclose(run(filt, z).x, run(filt, without).x, atol=1e-9)
+
+
 @pytest.mark.parametrize("how", ["iterated", "unscented"])
 def test_gradients_pass_through_them(record, how):
     def loss(log_q):

@@ -63,6 +63,17 @@ def test_their_derivatives_are_numbers_and_those_of_differences(name, size):
         np.testing.assert_allclose(derivative(there_and_back)(dx), np.eye(space.n_dx), atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-8, 1e-3, 0.099, 0.101, 1.0, 3.0])
+def test_the_change_of_errors_in_closed_form_is_the_derivative(size):
+    rng, some = np.random.default_rng(7), Product(Vector(2), Rotation(), Angle(), Rotation())
+    x, dx = point(some, rng), rng.normal(size=some.n_dx)
+    dx = jnp.asarray(size * dx / np.linalg.norm(dx[2:5]))
+    reached = some.plus(x, dx)
+    by_jax = jax.jacfwd(lambda e: some.minus(some.plus(x, dx + e), reached))(jnp.zeros(some.n_dx))
+    np.testing.assert_allclose(some.plus_jacobian(x, dx), by_jax[2:, 2:], atol=1e-12)
+    assert SPACES["product"].plus_jacobian(point(SPACES["product"], rng), jnp.zeros(9)) is None
+
+
 def test_rotations_are_those_of_scipy():
     rng = np.random.default_rng(2)
     for _ in range(20):
@@ -367,6 +378,13 @@ def test_a_manifold_that_is_not_complete_is_a_sentence(model, words):
         sw.run(filt, np.zeros(filt.n_x), np.eye(3), np.zeros((2, 1)), dt=DT)
     for word in words:
         assert word in str(error.value)
+
+
+def test_so_is_one_that_another_model_is_built_on():
+    drifting = sw.models.with_drift(OnlyPlus(), channels=[0], std=1.0, time_constant=5.0)
+    filt = sw.EKF(drifting, [0.1] * 3, [0.1])
+    with pytest.raises(sw.InputError, match="OnlyPlus has only some of plus, minus"):
+        sw.run(filt, np.zeros(3), np.eye(3), np.zeros((2, 1)), dt=DT)
 
 
 def test_networks_that_take_states_refuse_a_manifold():

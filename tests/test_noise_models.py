@@ -21,6 +21,19 @@ class Car(sw.Model):
         return x[:1]
 
 
+class Loud(Car):
+    def process_noise(self, x, u, dt):
+        return jnp.ones(3)
+
+
+class Deaf(Car):
+    def measurement_noise(self, x, u):
+        return jnp.ones(2)
+
+
+INDEFINITE = [[1.0, 2.0], [2.0, 1.0]]
+
+
 class RoughRoad(Car):
     """Its noise grows with the speed, and its sensor's with the distance and an input."""
 
@@ -84,6 +97,90 @@ def test_the_noise_that_a_sensor_reports_is_that_of_the_sample(record, backend):
     x, P = plain_ekf(z, lambda x, k: Q0, lambda x, k: np.nan_to_num(R[k, 0], nan=R0[0]))
     np.testing.assert_allclose(made.x, x, atol=1e-10)
     np.testing.assert_allclose(made.P, P, atol=1e-10)
+
+
+class Pair(Car):
+    """Place and speed are measured, by sensors whose errors are correlated."""
+
+    def observe(self, x, u):
+        return x
+
+
+R_PAIR = np.array([[0.2, 0.1], [0.1, 0.1]])
+
+
+def pair_record():
+    """Measurements with gaps, and the covariance that came with each."""
+    rng = np.random.default_rng(3)
+    z, G = np.cumsum(rng.normal(size=(STEPS, 2)), axis=0), rng.normal(size=(STEPS, 2, 2))
+    z[rng.random((STEPS, 2)) < 0.2] = np.nan
+    return z, G @ np.swapaxes(G, 1, 2) + 0.05 * np.eye(2)
+
+
+def plain_pair(z, R):
+    """A textbook Kalman filter of the pair, with an R for each sample."""
+    x, P, F, out = np.array([0.0, 1.0]), np.eye(2), np.array([[1.0, DT], [0.0, 0.99]]), []
+    for z_k, R_k in zip(z, R, strict=True):
+        x, P, H = F @ x, F @ P @ F.T + np.diag(Q0), np.eye(2)[np.isfinite(z_k)]
+        if len(H):
+            K = P @ H.T @ np.linalg.inv(H @ P @ H.T + H @ R_k @ H.T)
+            x, P = x + K @ (z_k[np.isfinite(z_k)] - H @ x), P - K @ H @ P
+        out.append((x, P))
+    return tuple(np.array(a) for a in zip(*out, strict=True))
+
+
+@pytest.mark.parametrize("backend", ["jax", "c"])
+def test_a_sensor_may_report_covariances(backend, float64):
+    z, R = pair_record()
+    reported = R.copy()
+    reported[7], R[7] = np.nan, R_PAIR  # nothing was reported: R0
+    reported[9, 1, 1], R[9] = np.nan, np.diag([R[9, 0, 0], R_PAIR[1, 1]])
+    filt = sw.EKF(Pair(), Q0, R_PAIR)
+    made = sw.run(filt, *START, z, dt=DT, R=reported, backend=backend)
+    x, P = plain_pair(z, R)
+    np.testing.assert_allclose(made.x, x, atol=1e-10)
+    np.testing.assert_allclose(made.P, P, atol=1e-10)
+    batch = sw.run(filt, *START, np.stack([z] * 4), dt=DT, R=reported, backend=backend)
+    np.testing.assert_allclose(batch.x[3], x, atol=1e-10)
+
+
+def test_variances_that_are_reported_keep_the_correlations_of_R0(float64):
+    z, R = pair_record()
+    variances = np.diagonal(R, axis1=1, axis2=2)
+    made = sw.run(sw.EKF(Pair(), Q0, R_PAIR), *START, z, dt=DT, R=variances)
+    rho = 0.1 / np.sqrt(0.2 * 0.1)
+    off = rho * np.sqrt(variances[:, 0] * variances[:, 1])[:, None, None]
+    whole = off * (1.0 - np.eye(2)) + variances[:, :, None] * np.eye(2)
+    np.testing.assert_allclose(made.x, plain_pair(z, whole)[0], atol=1e-10)
+
+
+def test_covariances_move_with_samples_that_come_late(float64):
+    """Between channels that were taken at different times nothing is correlated."""
+    z, R = pair_record()
+    z = np.where(np.isnan(z), 0.0, z)
+    filt = sw.EKF(Pair(), Q0, R_PAIR)
+    made = sw.run(filt, *START, z, dt=DT, R=R, delay=[2 * DT, 0.0])
+    moved, apart = np.full_like(z, np.nan), R * np.eye(2)
+    moved[:-2, 0], moved[:, 1], apart[:-2, 0, 0] = z[2:, 0], z[:, 1], R[2:, 0, 0]
+    np.testing.assert_allclose(made.x, plain_pair(moved, apart)[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("backend", ["jax", "c"])
+def test_noise_that_is_no_number_is_that_of_the_base(backend, record):
+    """A report that is infinite, negative or zero, once: the adapted r goes on."""
+    z, u = record
+    online, known = (
+        sw.Online(
+            sw.with_reported_noise(sw.SageHusa(Car(), Q0, R0, b=0.95)), *START, backend=backend
+        )
+        for _ in range(2)
+    )
+    wrong = {10: np.inf, 30: -1.0, 40: 0.0, 50: np.nan}
+    for k in range(STEPS):
+        x, _ = online.step(z[k], [wrong.get(k, 0.1 + u[k, 0])], DT)
+        x_known, _ = known.step(z[k], [R0[0] if k in wrong else 0.1 + u[k, 0]], DT)
+    np.testing.assert_allclose(x, x_known, atol=1e-12)
+    np.testing.assert_allclose(online.estimate.r, known.estimate.r, atol=1e-12)
 
 
 def test_an_adaptive_filter_adapts_the_factor_between_reported_and_real():
@@ -192,13 +289,36 @@ def test_a_model_that_switches_has_the_noise_of_its_mode(record):
         (lambda z: sw.run(sw.EKF(Car(), Q0, R0), *START, z, R=-(z**2)), ["R", "positive"]),
         (
             lambda z: sw.run(sw.EKF(Car(), Q0, R0), *START, z, R=np.full_like(z, np.inf)),
-            ["R", "finite", "60 other entries", "inf"],
+            ["R", "finite", "60 other variances", "inf"],
         ),
         (
             lambda z: sw.run(sw.EKF(Car(), Q0, R0), *START, z, R=np.ones((3, 1))),
             ["R", "(60, 1)", "(3, 1)"],
         ),
         (lambda z: sw.run(sw.VBAKF(Car(), Q0, R0), *START, z, R=np.ones((STEPS, 1))), ["R", "EKF"]),
+        (
+            lambda z: sw.run(sw.EKF(Pair(), Q0, R_PAIR), *START, np.zeros((1, 2)), R=[INDEFINITE]),
+            ["R", "positive definite"],
+        ),
+        (
+            lambda z: sw.run(sw.EKF(Pair(), Q0, R_PAIR), *START, np.zeros((1, 2)), R=[-np.eye(2)]),
+            ["R", "positive", "-1"],
+        ),
+        (lambda z: sw.VBAKF(RoughRoad(), Q0, R0), ["VBAKF", "RoughRoad", "process_noise"]),
+        (
+            lambda z: sw.run(sw.EKF(Loud(), Q0, R0), *START, z),
+            ["Loud.process_noise", "(2,) or (2, 2)", "n_x = 2", "(3,)"],
+        ),
+        (
+            lambda z: sw.run(sw.Bank([EKF(), sw.EKF(Deaf(), Q0, R0)]), *START, z),
+            ["Deaf.measurement_noise", "(1,) or (1, 1)", "n_z = 1", "(2,)"],
+        ),
+        (
+            lambda z: sw.run(
+                sw.SageHusa(Car(), Q0, R0, dense="R"), *START, z, R=np.ones((STEPS, 1, 1))
+            ),
+            ["dense", "matrix", "variances"],
+        ),
     ],
 )
 def test_wrong_noise_is_a_sentence(record, call, words, as_a_user_runs_it):

@@ -16,7 +16,7 @@ from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.refusal import NotInC
 from sagewing.codegen.trace import trace
 from sagewing.codegen.types import REALS, is_key
-from sagewing.filters import checks
+from sagewing.filters import model_checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
@@ -157,7 +157,7 @@ def examples(filt: Filter, n_u: int, dtype: np.dtype) -> Examples:
     x0, P0, z, u, dt = (jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
     arrived: Any = jax.ShapeDtypeStruct((n_z,), np.bool_)
     inputs = u if n_u else None
-    checks.model_shapes(filt, inputs, dt)
+    model_checks.model_shapes(filt, inputs, dt)
     return Examples(x0, P0, z, arrived, inputs, dt, jax.eval_shape(filt.init, x0, P0))
 
 

@@ -14,7 +14,7 @@ from sagewing.filters.correlations import Correlations, correlations, off_diagon
 from sagewing.filters.equations import broadcast_to_batch, mask_missing_channels
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.lifting import PerRecord, per_sample
-from sagewing.filters.step import RememberedNoise, StepInfo
+from sagewing.filters.step import RememberedNoise, StepInfo, StepNoise
 from sagewing.shapes import (
     Arrived,
     Covariances,
@@ -100,15 +100,14 @@ def process_noise(
     off = None if filt.Q_off is None else broadcast_to_batch(filt.Q_off, q)
     given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
     if given is not None:
-        if given.ndim == x.ndim + 1:
-            if filt.dense is True:
-                raise InputError(
-                    "dense=True adapts the correlations of Q, but "
-                    f"{type(filt.model).__name__}.process_noise returns a matrix with its own: "
-                    'return variances there, or adapt those of R alone with dense="R".'
-                )
-            given, off = diagonal(given), given - diagonal_matrix(diagonal(given))
-        q0 = jnp.where(given >= 0.0, given, q0)
+        if given.ndim > q0.ndim and filt.dense is True:
+            raise InputError(
+                "dense=True adapts the correlations of Q, but "
+                f"{type(filt.model).__name__}.process_noise returns a matrix with its own: "
+                'return variances there, or adapt those of R alone with dense="R".'
+            )
+        variances = given if given.ndim == q0.ndim else diagonal(given)
+        q0, off = _based(given, (variances >= 0.0) & jnp.isfinite(variances), q0, off)
         assert state.base.q is not None
         q = _rescaled(q, q0, state.base.q)
     mode = _mode(filt, state, u)
@@ -120,25 +119,71 @@ def process_noise(
     return ProcessNoise(q, q0, off, mode)
 
 
+class MeasurementNoise(NamedTuple):
+    """r of a step, its base, the off-diagonals that belong to the base if any, the correlations."""
+
+    r: Measurements
+    r0: Measurements
+    off: InnovationCov | None
+    correlations: Correlations | None
+
+    def of_gain(self, noise: StepNoise) -> "MeasurementNoise":
+        """The noise of a step's gain, where it is not the remembered one."""
+        r, C = noise.instead_of(self.r, self.correlations)
+        return self._replace(r=r, correlations=C)
+
+    def R(self, arrived: Arrived) -> InnovationCov:
+        """R with the variances r and the correlations that are adapted, or those of the base."""
+        off = self.off
+        if self.correlations is not None:
+            off = off_diagonal(self.r0, self.correlations.r)
+        return mask_missing_channels(covariance(self.r, off, self.r0), arrived)
+
+
 def measurement_noise(
     filt: "AdaptiveFilter", state: "FilterState", x: States, u: Inputs, mode: Mode
-) -> tuple[Measurements, Measurements, Correlations | None]:
-    """r of this step, its base, and the correlations if they are adapted.
+) -> MeasurementNoise:
+    """The measurement noise of this step.
 
     A change of mode resets r to its base, and the correlations of R to none.
     """
     r, C = state.r, state.correlations
+    off = None if filt.R_off is None else broadcast_to_batch(filt.R_off, r)
     r0 = broadcast_to_batch(filt.r0, r) if mode.now is None else _of_mode(filt.r0, mode.now)
     given = per_sample(filt.model.measurement_noise, x, u) if filt.model.own_noise[1] else None
     if given is not None:
-        r0 = jnp.where(given > 0.0, given, r0)
+        if given.ndim > r0.ndim and filt.dense:
+            raise InputError(
+                "dense adapts the correlations of R, but the noise that "
+                f"{type(filt.model).__name__} gives is a matrix with its own: give variances there."
+            )
+        variances = given if given.ndim == r0.ndim else diagonal(given)
+        r0, off = _based(given, (variances > 0.0) & jnp.isfinite(variances), r0, off)
         assert state.base.r is not None
         r = _rescaled(r, r0, state.base.r)
-    if mode.changed is None:
-        return r, r0, C
-    if C is not None:
-        C = C._replace(r=jnp.where(mode.changed, 0.0, C.r))
-    return jnp.where(mode.changed, r0, r), r0, C
+    if mode.changed is not None:
+        r = jnp.where(mode.changed, r0, r)
+        C = None if C is None else C._replace(r=jnp.where(mode.changed, 0.0, C.r))
+    return MeasurementNoise(r, r0, off, C)
+
+
+def _based(
+    given: jax.Array, known: jax.Array, base: jax.Array, off: InnovationCov | None
+) -> tuple[jax.Array, InnovationCov | None]:
+    """The variances of a step and the entries off the diagonal: `given` where known, else the base.
+
+    Given variances keep the correlations of the base; a given matrix has its own, and none between
+    what is known and what is not.
+    """
+    if given.ndim == base.ndim:
+        variances = jnp.where(known, given, base)
+        return variances, None if off is None else off_diagonal(variances, correlations(base, off))
+    others = 1.0 - diagonal_matrix(jnp.ones_like(base))
+    both = known[:, None] & known[None] & jnp.isfinite(given)
+    neither = ~known[:, None] & ~known[None]
+    own = jnp.zeros_like(given) if off is None else jnp.where(neither, off, 0.0)
+    variances = jnp.where(known, diagonal(given), base)
+    return variances, others * jnp.where(both, given, own)
 
 
 def remembered(
@@ -149,21 +194,6 @@ def remembered(
     q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_before)
     C = info.correlations if adapted.correlations is None else adapted.correlations
     return q, r, C
-
-
-def R_of(
-    filt: "AdaptiveFilter",
-    r: Measurements,
-    r0: Measurements,
-    C: Correlations | None,
-    arrived: Arrived,
-) -> InnovationCov:
-    """R with the variances r, adapted from r0, and the correlations C, or without C those of R0."""
-    if C is not None:
-        off = off_diagonal(r0, C.r)
-    else:
-        off = None if filt.R_off is None else broadcast_to_batch(filt.R_off, r)
-    return mask_missing_channels(covariance(r, off, r0), arrived)
 
 
 def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:
@@ -179,7 +209,7 @@ def _of_mode(r0: jax.Array | PerRecord, mode: Values) -> Measurements:
 def _rescaled(variances: jax.Array, now: jax.Array, before: jax.Array) -> jax.Array:
     """Variances that were adapted from the base `before`, for the base `now`."""
     known = before > 0.0
-    return jnp.where(known, variances * (now / jnp.where(known, before, 1.0)), now)
+    return jnp.where(known, now * (variances / jnp.where(known, before, 1.0)), now)
 
 
 def _mode(filt: "AdaptiveFilter", state: "FilterState", u: Inputs) -> Mode:

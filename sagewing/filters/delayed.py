@@ -53,8 +53,24 @@ def in_time(
     z = jnp.where(there, moved(given.z), jnp.nan)
     mask = None if given.mask is None else there & moved(given.mask)
     if R is not None:
-        R = jnp.where(there, moved(jnp.broadcast_to(checks.as_real("R", R), z.shape)), jnp.nan)
+        R = _moved_noise(checks.as_real("R", R), source, given.z.shape)
     return z, mask, R
+
+
+def _moved_noise(
+    R: Float[Array, "..."], source: Int[Array, "*batch T n_z"], shape: tuple[int, ...]
+) -> Array:
+    """The reported noise with the samples; none is shared by channels of different rows."""
+    there, rows = source >= 0, jnp.maximum(source, 0)
+    if R.shape in (shape, shape[-2:]):
+        R = jnp.take_along_axis(jnp.broadcast_to(R, shape), rows, axis=-2)
+        return jnp.where(there, R, jnp.nan)
+    matrices = (*shape, shape[-1])
+    if R.shape not in (matrices, matrices[-3:]):
+        return R  # `reported` refuses it
+    R = jnp.take_along_axis(jnp.broadcast_to(R, matrices), rows[..., None], axis=-3)
+    together = source[..., :, None] == source[..., None, :]
+    return jnp.where(there[..., None], jnp.where(together, R, 0.0), jnp.nan)
 
 
 def _seconds(delay: Numbers, n_z: int) -> Float[np.ndarray, "n_z"]:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from sagewing.filters import checks
+from sagewing.filters import model_checks
 from sagewing.filters.equations import broadcast_to_batch, correct, innovation
 from sagewing.filters.filter_state import FilterState
 from sagewing.filters.lifting import per_sample
@@ -98,7 +98,7 @@ class CorrectedFilter(Recovering):
 def ENNAKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> CorrectedFilter:
     """The ENN-AKF: Sage-Husa 0.99, and `network` to correct its remaining error."""
     network.check("enn-akf")
-    checks.vector_state(model, "The ENN-AKF")
+    model_checks.vector_state(model, "The ENN-AKF")
     filt = CorrectedFilter(SageHusa(model, Q0, R0, b=0.99), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt

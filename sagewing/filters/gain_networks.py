@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from sagewing.filters import checks
+from sagewing.filters import checks, model_checks
 from sagewing.filters.equations import (
     broadcast_to_batch,
     correct,
@@ -142,7 +142,8 @@ def _joseph(P: Covariances, H: Jacobians, K: Gains, R: InnovationCov) -> Covaria
 def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> LearnedGainEKF:
     """The L-EKF: an EKF whose gain `network` multiplies, entry by entry."""
     network.check("l-ekf")
-    checks.vector_state(model, "The L-EKF")
+    model_checks.vector_state(model, "The L-EKF")
+    model_checks.constant_noise(model, "The L-EKF")
     filt = LearnedGainEKF(model, *checks.covariances(Q0, R0), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt
@@ -151,7 +152,8 @@ def LEKF(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> LearnedGainEKF
 def KalmanNet(model: Model, Q0: Numbers, R0: Numbers, network: Any) -> KalmanNetFilter:
     """KalmanNet, architecture 1: `network` computes the gain; Q0 and R0 are used for P only."""
     network.check("kalmannet")
-    checks.vector_state(model, "KalmanNet")
+    model_checks.vector_state(model, "KalmanNet")
+    model_checks.constant_noise(model, "KalmanNet")
     filt = KalmanNetFilter(model, *checks.covariances(Q0, R0), network)
     network.check_sizes(filt.n_x, filt.n_z)
     return filt

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import base_noise
+from sagewing.filters.base_noise import MeasurementNoise
 from sagewing.filters.equations import broadcast_to_batch, correct_rooted, likelihood
 from sagewing.filters.filter_state import FilterState, Prediction
 from sagewing.filters.kernels import Gain, matvec, whiten
@@ -29,7 +30,6 @@ from sagewing.shapes import (
     Covariances,
     Errors,
     Flags,
-    InnovationCov,
     Inputs,
     Measurements,
     States,
@@ -102,24 +102,23 @@ class AdaptiveFilter(Recovering):
         before, mode = prior.rooted, prior.mode
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
-        r, r0, C = base_noise.measurement_noise(self, state, prior.x, u, mode)
-        R = base_noise.R_of(self, r, r0, C, arrived)
-        measured = self.linearization.measure(self.model, prior.x, before.P, R, z, u, arrived)
-        found, after = self._gain(before, measured, R, measured.nu)
+        noise = base_noise.measurement_noise(self, state, prior.x, u, mode)
+        arguments = (self.model, prior.x, before.P, noise.R(arrived), z, u, arrived)
+        measured = self.linearization.measure(*arguments)
+        found, after = self._gain(before, measured, noise, arrived, measured.nu)
         kept, used = measured.kept(found.kept), arrived & found.kept
         white, HPH = whiten(found.L, kept.nu), measured.with_error(found.HPH)
         linear = (Transition(self.model, state.x, u, dt), state.P, prior.x, prior.F, prior.FPF)
-        linear = (*linear, before.P, kept.H, HPH, prior.q0, r0, mode.changed, mode.adapts)
-        info = (kept.nu, white, found.S, found.L, found.K, prior.q, r, used)
-        info = StepInfo(*info, Linearization(*linear), C)
+        linear = (*linear, before.P, kept.H, HPH, prior.q0, noise.r0, mode.changed, mode.adapts)
+        info = (kept.nu, white, found.S, found.L, found.K, prior.q, noise.r, used)
+        info = StepInfo(*info, Linearization(*linear), noise.correlations)
 
         # The noise of this step, and the gain by it
-        noise, pending = self.rule.before_gain(state.memory, info)
+        step_noise, pending = self.rule.before_gain(state.memory, info)
         final, plausible = found, found.kept
-        if noise.differs:
-            before, (r_gain, C_gain) = before.with_noise(noise), noise.instead_of(r, C)
-            R = base_noise.R_of(self, r_gain, r0, C_gain, used)
-            final, after = self._gain(before, kept, R, None)
+        if step_noise.differs:
+            before = before.with_noise(step_noise)
+            final, after = self._gain(before, kept, noise.of_gain(step_noise), used, None)
             plausible = plausible & final.kept
 
         # Correct, and the noise to remember
@@ -128,7 +127,7 @@ class AdaptiveFilter(Recovering):
         adapted, memory = self.rule.after_correction(pending, info, dx, after.P)
         q, r, C = base_noise.remembered(adapted, info, state.q, mode)
         verdict = Verdict(arrived, plausible, prior.ok & corrected)
-        recovery, base = state.recovery.after_step(dt), state.base.after_step(prior.q0, r0)
+        recovery, base = state.recovery.after_step(dt), state.base.after_step(prior.q0, noise.r0)
         after_step = FilterState(x, P, q, r, memory, recovery, mode.now, base, U, C)
         Q, R = (None, None) if C is None else C.covariances(q, r)
         counts, changing = (verdict.ok, recovery.restarts), base.changing(adapted, q, r, mode)
@@ -166,10 +165,16 @@ class AdaptiveFilter(Recovering):
         return Prediction(x, F, FPF, rooted, ok, noise.q, noise.q0, noise.mode)
 
     def _gain(
-        self, before: Rooted, measured: Measured, R: InnovationCov, nu: Measurements | None
+        self,
+        before: Rooted,
+        measured: Measured,
+        noise: MeasurementNoise,
+        channels: Arrived,
+        nu: Measurements | None,
     ) -> tuple[Gain, Rooted]:
-        diagonal_R = self.R_off is None and not self.dense and measured.error is None
-        return before.gain(measured.H, measured.with_error(R), nu, diagonal_only=diagonal_R)
+        R = measured.with_error(noise.R(channels))
+        diagonal_R = noise.off is None and not self.dense and measured.error is None
+        return before.gain(measured.H, R, nu, diagonal_only=diagonal_R)
 
     def root_after(self, state: FilterState, shrink: Errors, widen: Flags) -> dict[str, Any]:
         """The root of P, as `recover` changes P."""

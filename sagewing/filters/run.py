@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
-from sagewing.filters import checks
+from sagewing.filters import checks, model_checks
 from sagewing.filters.loop import Save, estimate_of, fill_nominal_noise, scan
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
@@ -223,7 +223,7 @@ def _run_record(
     if u is not None:
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
-    checks.model_shapes(filt, one_u, jax.ShapeDtypeStruct((), dt.dtype))
+    model_checks.model_shapes(filt, one_u, jax.ShapeDtypeStruct((), dt.dtype))
     inputs = (z, u, arrived, extra)
     if batch:  # from here on it is the last axis
         inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)

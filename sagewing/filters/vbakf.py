@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from sagewing.errors import InputError
-from sagewing.filters import checks
+from sagewing.filters import checks, model_checks
 from sagewing.filters.equations import (
     broadcast_to_batch,
     correct,
@@ -122,6 +122,7 @@ def VBAKF(
     `tau` weighs the predicted covariance, `rho` is R's forgetting factor; the defaults are the
     paper's. Q0 and R0 may be diagonals or full matrices.
     """
+    model_checks.constant_noise(model, "The VBAKF")
     if not tau > 0.0:
         raise InputError(f"tau must be positive; got {tau}.")
     if not 0.0 < rho <= 1.0:

@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Float
 
 from sagewing.models.wrapper import Wrapper
-from sagewing.shapes import DX, XX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZZ, Duration, Input, X, Z
 
 
 class Augmented(Wrapper):
@@ -69,7 +70,7 @@ class Augmented(Wrapper):
             else block_diag(given, jnp.diag(noise))
         )
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
         """That of the model."""
         return self.model.measurement_noise(self.parts(x)[0], u)
 
@@ -85,6 +86,14 @@ class Augmented(Wrapper):
         """That of the model, and subtraction."""
         (own_a, added_a), (own_b, added_b) = self.parts(a), self.parts(b)
         return jnp.concatenate([self.model.minus(own_a, own_b), added_a - added_b])
+
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """That of the model, and 1 for added states that are among its `curved` errors."""
+        (own, added), (own_dx, _) = self.parts(x), self.parts(dx)
+        J = self.model.plus_jacobian(own, own_dx)
+        if J is None or self.curved.stop is not None:
+            return J
+        return block_diag(J, jnp.eye(len(added), dtype=x.dtype))
 
     def normalize(self, x: X) -> X:
         """That of the model."""

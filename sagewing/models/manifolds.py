@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
@@ -22,6 +23,7 @@ from sagewing.models.rotations import (
     conjugate,
     from_rotation_vector,
     product,
+    right_jacobian,
     rotation_vector,
     unit,
 )
@@ -149,6 +151,10 @@ class Rotation(eqx.Module):
         """The rotation vector, at most pi long, that takes b to a."""
         return rotation_vector(product(conjugate(b), a))
 
+    def plus_jacobian(self, x: Quaternion, dx: Point) -> Float[Array, "3 3"]:
+        """In closed form."""
+        return right_jacobian(dx)
+
 
 class Direction(eqx.Module):
     """A unit vector; its error has two entries, along two axes at a right angle to it."""
@@ -240,12 +246,31 @@ class Product(eqx.Module):
         """Part by part."""
         return jnp.concatenate([part.minus(a[i], b[i]) for part, i, _ in self._places()])
 
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """Part by part; None if a curved part has none in closed form."""
+        first, last, blocks = self.curved.start, self.curved.stop, []
+        for part, i, j in self._places():
+            if j.start >= last or j.stop <= first:
+                continue
+            curved = len(range(part.n_dx)[part.curved])
+            own = _plus_jacobian(part, x[i], dx[j]) if curved else jnp.eye(part.n_dx, dtype=x.dtype)
+            if own is None or curved not in (0, part.n_dx):
+                return None
+            blocks.append(own)
+        return block_diag(*blocks) if blocks else None
+
     def _places(self) -> Iterator[tuple[Manifold, slice, slice]]:
         """Each part with its entries of a point and of an error."""
         i = j = 0
         for part in self.parts:
             yield part, slice(i, i + part.n_x), slice(j, j + part.n_dx)
             i, j = i + part.n_x, j + part.n_dx
+
+
+def _plus_jacobian(space: Manifold, x: X, dx: DX) -> Float[Array, "k k"] | None:
+    """That of a space which has one."""
+    own = getattr(space, "plus_jacobian", None)
+    return None if own is None else own(x, dx)
 
 
 class ManifoldModel(Model):
@@ -279,3 +304,7 @@ class ManifoldModel(Model):
     def minus(self, a: X, b: X) -> DX:
         """That of the space."""
         return self.space.minus(a, b)
+
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """That of the space, if it has one."""
+        return _plus_jacobian(self.space, x, dx)

@@ -4,9 +4,9 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
-from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZX, ZZ, Duration, Input, X, Z
 
 
 class Model(eqx.Module):
@@ -56,6 +56,13 @@ class Model(eqx.Module):
         """The error by which the state `a` differs from `b`."""
         return a - b
 
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """The derivative of minus(plus(x, dx + e), plus(x, dx)) by e at 0, of the `curved` errors.
+
+        None has filters differentiate `plus` and `minus`.
+        """
+        return None
+
     @property
     def on_manifold(self) -> bool:
         """Whether `plus` and `minus` are the model's own, so that F and H are derived with them."""
@@ -85,8 +92,8 @@ class Model(eqx.Module):
         """Q of a step from `x`, as variances or a matrix; None, or a NaN variance, is Q0."""
         return None
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
-        """The variances of the measurement in the state `x`; None, or a NaN, is R0."""
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
+        """R in the state `x`, as variances or a matrix; None, or a NaN variance, is R0."""
         return None
 
     @property

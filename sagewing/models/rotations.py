@@ -8,6 +8,8 @@ Vector = Float[Array, "3"]
 
 # The sine of the pitch is kept this far from 1: at 90 degrees roll and yaw are not defined.
 GIMBAL_GUARD = 1e-6
+# Below this square the same, where quotients would lose digits.
+LESS_SMALL_SQUARE = 1e-2
 # A shorter quaternion is taken for zero.
 SHORTEST = 1e-6
 # Below this square of an angle, in rad^2, series replace quotients that would be 0/0.
@@ -189,3 +191,17 @@ def rotation_vector(q: Quaternion) -> Vector:
     series = 2.0 * (1.0 - t / 3.0 + t**2 / 5.0) / safe_w
     scale = jnp.where(small, series, 2.0 * jnp.arctan2(sine, w) / sine)
     return jnp.where(positive, scale, -scale) * q[1:]
+
+
+def right_jacobian(v: Vector) -> Float[Array, "3 3"]:
+    """The derivative by e at 0 of the rotation vector from the rotation by v to that by v + e."""
+    square = jnp.sum(v * v)
+    small = square < LESS_SMALL_SQUARE
+    safe = jnp.where(small, 1.0, square)
+    angle = jnp.sqrt(safe)
+    a_series = 0.5 - square / 24.0 + square**2 / 720.0 - square**3 / 40320.0
+    b_series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0 - square**3 / 362880.0
+    a = jnp.where(small, a_series, 2.0 * jnp.sin(0.5 * angle) ** 2 / safe)
+    b = jnp.where(small, b_series, (1.0 - jnp.sin(angle) / angle) / safe)
+    eye = jnp.eye(3, dtype=v.dtype)
+    return (1.0 - b * square) * eye - a * cross_matrix(v) + b * v[:, None] * v[None]

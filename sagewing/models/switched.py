@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from sagewing.errors import InputError
 from sagewing.models.model import Model, error_after, measured_after, measured_by
-from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZX, ZZ, Duration, Input, X, Z
 
 
 class Switched(Model):
@@ -73,7 +73,7 @@ class Switched(Model):
         """That of the selected model."""
         return self._noise_of_mode(u, lambda model, u: model.process_noise(x, u, dt))
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
         """That of the selected model."""
         return self._noise_of_mode(u, lambda model, u: model.measurement_noise(x, u))
 
@@ -94,6 +94,10 @@ class Switched(Model):
     def minus(self, a: X, b: X) -> DX:
         """That of the first model."""
         return self.models[0].minus(a, b)
+
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """That of the first model."""
+        return self.models[0].plus_jacobian(x, dx)
 
     def normalize(self, x: X) -> X:
         """That of the first model."""

@@ -1,9 +1,9 @@
 """A model around another one, to change a part of it."""
 
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from sagewing.models.model import Model
-from sagewing.shapes import DX, XX, ZX, Duration, Input, X, Z
+from sagewing.shapes import DX, XX, ZX, ZZ, Duration, Input, X, Z
 
 
 class Wrapper(Model):
@@ -38,7 +38,7 @@ class Wrapper(Model):
         """That of the model."""
         return self.model.process_noise(x, self.inner_u(u), dt)
 
-    def measurement_noise(self, x: X, u: Input) -> Z | None:
+    def measurement_noise(self, x: X, u: Input) -> Z | ZZ | None:
         """That of the model."""
         return self.model.measurement_noise(x, self.inner_u(u))
 
@@ -69,6 +69,10 @@ class Wrapper(Model):
     def minus(self, a: X, b: X) -> DX:
         """That of the model."""
         return self.model.minus(a, b)
+
+    def plus_jacobian(self, x: X, dx: DX) -> Float[Array, "k k"] | None:
+        """That of the model."""
+        return self.model.plus_jacobian(x, dx)
 
     @property
     def on_manifold(self) -> bool:

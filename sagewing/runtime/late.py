@@ -74,6 +74,11 @@ class LateRecord:
         return self._time_before(len(self._events))
 
     @property
+    def reach(self) -> float:
+        """The earliest time that is not too late."""
+        return self._t
+
+    @property
     def held(self) -> Events:
         """What is in the buffer."""
         state = self._before[0] if self._events else self._record.state
@@ -172,6 +177,11 @@ class CompiledLateRecord(CompiledRecord):
     def late(self) -> int:
         """How many events were refused."""
         return int(self._late.late)
+
+    @property
+    def reach(self) -> float:
+        """The earliest time that is not too late."""
+        return self._late.t
 
     @property
     def held(self) -> Events:

@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
-from sagewing.filters import checks
+from sagewing.filters import checks, model_checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
@@ -32,6 +32,10 @@ POLL_SECONDS = 2e-5  # between two attempts to take the turn
 DT = 0.01  # seconds of a step that is given neither dt nor t
 MOST = 1_000_000  # events in a buffer
 MIXED = "Give t at every step, or at none: this filter has had steps with {}, and now one with {}."
+TOO_LATE = (
+    "The measurement of t = {:.9g} came too late and is left out: the buffer of {} events reaches "
+    "back to t = {:.9g}. Give a larger buffer=; `late` counts what is left out from now on."
+)
 
 
 class Online:
@@ -76,7 +80,7 @@ class Online:
         self._last_estimate: Estimate | None = None  # before there is an engine, in a copy
         self._n_u = 0
         self._timed: bool | None = None  # whether steps have times; None before the first one
-        self._size = buffer
+        self._size, self._said_late = buffer, False
         self._events = Events(self._start, math.nan if t0 is None else _time("t0", t0))
         self._turns = [TURN]
 
@@ -161,7 +165,8 @@ class Online:
 
         With `t` in seconds instead of `dt` measurements may come in any order: the estimate is that
         of all of them in the order of their times, to the bit. One that is older than the buffer
-        reaches is left out, and `late` counts it. Without `u` the inputs before `t` hold on.
+        reaches is left out, `late` counts it, and the first one is a warning. Without `u` the
+        inputs before `t` hold on.
         """
         # Written out for speed: this is called a thousand times a second.
         real, n_u = self._real, 0
@@ -207,13 +212,18 @@ class Online:
                 self._timed = True
             if u is not None and u.shape != (self._n_u,):
                 raise InputError(f"u must have shape ({self._n_u},), as before; got {u.shape}.")
-            return self._buffered.step(z, u, t)
+            made = self._buffered.step(z, u, t)
+            if self._buffered.late > 0 and not self._said_late:
+                self._said_late = True
+                said = TOO_LATE.format(t, self._size, self._buffered.reach)
+                warnings.warn(said, RuntimeWarning, stacklevel=3)
+            return made
 
     def _with_buffer(self, u: np.ndarray | None) -> CompiledLateRecord | LateRecord:
         """The compiled filter with its buffer, in the present state."""
         if self._timed is None:
             one_u = None if u is None else jax.ShapeDtypeStruct(u.shape, u.dtype)
-            checks.model_shapes(self._filt, one_u, jax.ShapeDtypeStruct((), self._real))
+            model_checks.model_shapes(self._filt, one_u, jax.ShapeDtypeStruct((), self._real))
             self._n_u = _size(u)
         last = self._estimate()
         arguments = (self._size, self._events, self._x0_P0 if last is None else last[:2])
@@ -275,7 +285,7 @@ def _jax_step(rest: Rest) -> Callable[..., tuple[Any, Estimate]]:
     @jax.jit
     def step(arrays: Any, state: Any, z: Any, u: Any, dt: Any, arrived: Any) -> Any:
         filt = together(arrays, rest)
-        checks.model_shapes(filt, u, dt)
+        model_checks.model_shapes(filt, u, dt)
         state, step = filt.step(state, z, u, dt, arrived)
         return state, fill_nominal_noise(filt, step.estimate, ())
 

@@ -16,7 +16,7 @@ from sagewing.filters import Bank, checks
 from sagewing.filters.delayed import in_time
 from sagewing.filters.loop import Save
 from sagewing.filters.protocols import Filter
-from sagewing.filters.reported import reported_inputs, with_reported_noise
+from sagewing.filters.reported import reported, reported_inputs, with_reported_noise
 from sagewing.filters.run import Result, Saved
 from sagewing.filters.run import run as run_in_jax
 from sagewing.filters.run import run_from as run_from_in_jax
@@ -96,8 +96,9 @@ def run(
     filter, once for single records and once for four or more, which are run several at once, and
     gives numpy arrays.
 
-    `R` are the variances that the sensor itself reported, of the shape of z; a NaN is R0. A filter
-    that adapts R adapts the factor between them and the truth.
+    `R` is the noise that the sensor itself reported: variances of the shape of z, or a covariance
+    [n_z, n_z] for each sample; a NaN is R0. A filter that adapts R adapts the factor between it and
+    the truth.
 
     `delay` says how many seconds late z is, as a number or one for each channel: each sample goes
     to the row of the time at which it was taken. It must be a whole number of rows; the rest is
@@ -116,7 +117,8 @@ def run(
     if delay is not None:
         z, mask, R = in_time(filt, z, u, dt, mask, R, delay)
     if R is not None:
-        filt, u = with_reported_noise(filt), reported_inputs(z, u, R)
+        noise, matrices = reported(z, R)
+        filt, u = with_reported_noise(filt, matrices), reported_inputs(u, noise)
     if save is not None and (smooth or history):
         raise InputError("save= keeps what it returns: give it without smooth= and history=.")
     if _checked(backend) == "jax":

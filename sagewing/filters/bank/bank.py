@@ -235,8 +235,7 @@ class Bank(Recovering):
             x, P = chosen(given.x, best), chosen(given.P, best)
         else:
             # Where x + y is not the sum of vectors, the mean of several estimates is none
-            curved = self.model.on_manifold
-            around = chosen(given.x, best) if curved else jnp.sum(weights * given.x, axis=1)
+            around = chosen(given.x, best) if self.model.on_manifold else None
             x, P = mixed(self.model, given.x, given.P, weights, around)
         q, r = (jnp.sum(share * a, axis=1) for a in (given.q, given.r))
         made = Step(

@@ -14,17 +14,22 @@ Weights = Float[Array, "members *batch"]
 
 
 def mixed(
-    model: Model, x: EachX, P: EachP, weights: Weights, around: Float[Array, "n_x *batch"]
+    model: Model,
+    x: EachX,
+    P: EachP,
+    weights: Weights,
+    around: Float[Array, "n_x *batch"] | None = None,
 ) -> tuple[Float[Array, "n_x *batch"], Float[Array, "n_dx n_dx *batch"]]:
     """x = around + sum w_i (x_i - around), and P = sum w_i (P_i + e_i e_i^T) with e_i = x_i - x.
 
     On a manifold + and - are the model's `plus` and `minus`, and each P_i becomes that of errors
-    around x.
+    around x. Without `around`, for vectors, it is sum w_i x_i, and the rest is a rounding error.
     """
-    d = _errors(model, x, around)
+    start = jnp.sum(weights * x, axis=1) if around is None else around
+    d = _errors(model, x, start)
     mean = jnp.sum(weights * d, axis=1)
-    center = over_axes(model.plus, around, mean)
-    e = d - mean[:, None]
+    center = over_axes(model.plus, start, mean)
+    e = d if around is None else d - mean[:, None]
     if model.on_manifold:
         e = _errors(model, x, center)
         P = _around(model, x, P, center)

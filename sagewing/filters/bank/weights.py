@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters.equations import LOG_2PI
+from sagewing.filters.guards import every
 from sagewing.filters.kernels import IMPLAUSIBLE
 from sagewing.filters.step import Step
 
@@ -81,10 +82,16 @@ def log_likelihood(
     limit = IMPLAUSIBLE**2
     log_det = -2.0 * step.loglik - step.nis  # with log(2 pi) for each channel that was used
     if step.innovation is not None:
-        variance = step.innovation**2 / limit
-        known = refused & jnp.isfinite(variance) & (variance > 0.0)
-        each = jnp.log(jnp.where(known, variance, 1.0)) + LOG_2PI
-        log_det = log_det + jnp.sum(jnp.where(known, each, 0.0), axis=0)
+
+        def with_refused(log_det: jax.Array, innovation: jax.Array) -> jax.Array:
+            variance = innovation**2 / limit
+            known = refused & jnp.isfinite(variance) & (variance > 0.0)
+            each = jnp.log(jnp.where(known, variance, 1.0)) + LOG_2PI
+            return log_det + jnp.sum(jnp.where(known, each, 0.0), axis=0)
+
+        # A branch, because nearly always nothing is refused, and logarithms take long
+        none = jnp.all(every(~refused))
+        log_det = jax.lax.cond(none, lambda a, _: a, with_refused, log_det, step.innovation)
     nis = step.nis + limit * jnp.sum(refused.astype(step.nis.dtype), axis=0)
     if dof is None:
         return -0.5 * (log_det + nis)

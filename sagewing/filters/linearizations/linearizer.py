@@ -34,9 +34,12 @@ class Measured(NamedTuple):
         return R if self.error is None else R + self.error
 
     def kept(self, channels: Arrived) -> "Measured":
-        """Zeros in nu and H for the other channels."""
+        """Zeros for the other channels."""
         nu, H = jnp.where(channels, self.nu, 0.0), jnp.where(channels[:, None], self.H, 0.0)
-        return self._replace(nu=nu, H=H)
+        error = self.error
+        if error is not None:
+            error = jnp.where(channels[:, None] & channels[None], error, 0.0)
+        return Measured(nu, H, error)
 
 
 @runtime_checkable

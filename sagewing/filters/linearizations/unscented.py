@@ -119,9 +119,13 @@ class Unscented(eqx.Module):
         center_weight = 1.0 - n / scale
         center_in_P = center_weight + 1.0 - self.alpha**2 + self.beta
         gamma = math.sqrt(scale)
-        # A P that is singular, such as a quaternion's, gets a variance within its rounding
-        rounding = 4.0 * n * float(jnp.finfo(P.dtype).eps) * diagonal(P)
-        L = prevent_fusion(cholesky(P + diagonal_matrix(rounding)))
+        # A P that is singular, such as a quaternion's, gets a variance within its rounding; errors
+        # whose variance is zero are not spread
+        variances = diagonal(P)
+        known = variances == 0.0
+        rounding = 4.0 * n * float(jnp.finfo(P.dtype).eps) * variances
+        L_P = cholesky(P + diagonal_matrix(jnp.where(known, 1.0, rounding)))
+        L = prevent_fusion(jnp.where(known[:, None], 0.0, L_P))
 
         def at(point: Errors) -> Matrix:
             return per_sample(fn, point, *args)
@@ -140,4 +144,5 @@ class Unscented(eqx.Module):
         M = (both - 2.0 * mean[:, None]) / (2.0 * gamma)
         off = at_center - mean
         rest = matmul(M, transpose(M)) + center_in_P * off[:, None] * off[None]
-        return Spread(mean, matmul(D, inverse_lower(L)), matmul(D, transpose(D)), rest)
+        slope = matmul(D, inverse_lower(L + diagonal_matrix(known.astype(L.dtype))))
+        return Spread(mean, slope, matmul(D, transpose(D)), rest)

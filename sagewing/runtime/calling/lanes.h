@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 #define SW_BYTES 64
@@ -54,10 +57,16 @@ SW_INLINE sw_lanes sw_lanes_select(sw_ints flag, sw_lanes a, sw_lanes b)
 
 SW_INLINE int sw_lanes_any(sw_ints flag)
 {
+#if defined(__AVX512F__)
+    return _mm512_test_epi32_mask((__m512i)flag, (__m512i)flag) != 0;
+#elif defined(__AVX__)
+    return !_mm256_testz_si256((__m256i)flag, (__m256i)flag);
+#else
     union { sw_ints lanes; uint64_t each[SW_BYTES / 8]; } all = {flag};
     uint64_t any = 0;
     for (int i = 0; i < SW_BYTES / 8; ++i) any |= all.each[i];
     return any != 0;
+#endif
 }
 
 SW_INLINE sw_lanes sw_lanes_of_flags(sw_ints a)
@@ -279,10 +288,22 @@ SW_INLINE void sw_lanes_matvec(const sw_real *restrict w, const sw_lanes *restri
     }
 }
 
+/* The larger of two numbers. */
+SW_INLINE sw_lanes sw_either_larger(sw_lanes a, sw_lanes b)
+{
+    return sw_lanes_select(SW_FLAGS(a > b), a, b);
+}
+
 /* The larger of two numbers, NaN if one is. */
 SW_INLINE sw_lanes sw_lanes_larger(sw_lanes a, sw_lanes b)
 {
     return sw_lanes_select(SW_FLAGS(a > b) | SW_FLAGS(a != a), a, b);
+}
+
+/* The smaller of two numbers. */
+SW_INLINE sw_lanes sw_either_smaller(sw_lanes a, sw_lanes b)
+{
+    return sw_lanes_select(SW_FLAGS(a < b), a, b);
 }
 
 /* The smaller of two numbers, NaN if one is. */
@@ -323,11 +344,12 @@ SW_INLINE sw_real sw_largest(const sw_real *a, int n)
         const sw_lanes next = sw_get(a + at, SW_SPAN(n));
         all = sw_lanes_larger(sw_lanes_select(sw_active(0, SW_SPAN(n)), next, all), all);
     }
-    if (SW_LANES > 8) all = sw_lanes_larger(sw_lanes_swapped(all, 8), all);
-    if (SW_LANES > 4) all = sw_lanes_larger(sw_lanes_swapped(all, 4), all);
-    if (SW_LANES > 2) all = sw_lanes_larger(sw_lanes_swapped(all, 2), all);
-    if (SW_LANES > 1) all = sw_lanes_larger(sw_lanes_swapped(all, 1), all);
-    return sw_first(all);
+    const int nan = sw_lanes_any(SW_FLAGS(all != all));
+    if (SW_LANES > 8) all = sw_either_larger(sw_lanes_swapped(all, 8), all);
+    if (SW_LANES > 4) all = sw_either_larger(sw_lanes_swapped(all, 4), all);
+    if (SW_LANES > 2) all = sw_either_larger(sw_lanes_swapped(all, 2), all);
+    if (SW_LANES > 1) all = sw_either_larger(sw_lanes_swapped(all, 1), all);
+    return nan ? SW_NAN : sw_first(all);
 }
 
 /* The minimum of an array; NaN if a number is NaN. */
@@ -338,11 +360,12 @@ SW_INLINE sw_real sw_smallest(const sw_real *a, int n)
         const sw_lanes next = sw_get(a + at, SW_SPAN(n));
         all = sw_lanes_smaller(sw_lanes_select(sw_active(0, SW_SPAN(n)), next, all), all);
     }
-    if (SW_LANES > 8) all = sw_lanes_smaller(sw_lanes_swapped(all, 8), all);
-    if (SW_LANES > 4) all = sw_lanes_smaller(sw_lanes_swapped(all, 4), all);
-    if (SW_LANES > 2) all = sw_lanes_smaller(sw_lanes_swapped(all, 2), all);
-    if (SW_LANES > 1) all = sw_lanes_smaller(sw_lanes_swapped(all, 1), all);
-    return sw_first(all);
+    const int nan = sw_lanes_any(SW_FLAGS(all != all));
+    if (SW_LANES > 8) all = sw_either_smaller(sw_lanes_swapped(all, 8), all);
+    if (SW_LANES > 4) all = sw_either_smaller(sw_lanes_swapped(all, 4), all);
+    if (SW_LANES > 2) all = sw_either_smaller(sw_lanes_swapped(all, 2), all);
+    if (SW_LANES > 1) all = sw_either_smaller(sw_lanes_swapped(all, 1), all);
+    return nan ? SW_NAN : sw_first(all);
 }
 
 /* Flags are 0 or 1 in C. */
