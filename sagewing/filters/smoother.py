@@ -39,7 +39,7 @@ from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.step import Step
 from sagewing.models import Model
-from sagewing.shapes import DX, Covariances, Errors, States, Values, X
+from sagewing.shapes import DX, Covariances, Errors, States, Transitions, Values, X
 
 
 class History(NamedTuple):
@@ -49,7 +49,7 @@ class History(NamedTuple):
     in `correct`. The others are those of the step's own measurement, by the error before it.
     """
 
-    A: Covariances
+    A: Transitions
     gradient: Errors
     hessian: Covariances
 
