@@ -42,13 +42,18 @@ ARRIVED = """\
 
 
 class CSource(NamedTuple):
-    """The texts of `sagewing_filter.h` and `sagewing_filter.c`, and what a step costs at most."""
+    """The texts of `sagewing_filter.h` and `sagewing_filter.c`, and what a step costs at most.
+
+    `calling` is the file of `runtime/calling/` through which Python calls it, `more` are the names
+    and texts of further files that Python compiles with it.
+    """
 
     header: str
     code: str
     layout: StructLayout
     operations: int
-    calling: str = "records"  # the file of `runtime/calling/` through which Python calls it
+    calling: str = "records"
+    more: tuple[tuple[str, str], ...] = ()
 
 
 class Body(NamedTuple):
@@ -124,7 +129,9 @@ def storing_body(graph: Graph, values: Mapping[str, Value], tables: Tables) -> B
         for place, value in values.items()
         for store in writer.stores(place, bool(value.shape), nodes[place])
     ]
-    return Body(_text(lines([*writer.statements, *end])), writer.cost, writer.used)
+    body, saved = shared([*writer.statements, *end])
+    cost = writer.cost._replace(numbers=writer.numbers - saved)
+    return Body(_text(body), cost, writer.used)
 
 
 def recover_body(function: Function, made: StructLayout, tables: Tables) -> Body:
@@ -141,14 +148,14 @@ def step_body(
     made: StructLayout,
     tables: Tables,
     arrived: str,
-    besides: Mapping[str, Value] | None = None,
+    kept: Mapping[str, Value] | None = None,
     after: Sequence[Statement] = (),
 ) -> Body:
-    """The inside of a step; `besides` are values that it stores in other places, too.
+    """The inside of a step; `kept` are values that it stores in other places, too.
 
     `after` are the statements at its end, before it returns.
     """
-    more = {place: list(value.ravel()) for place, value in (besides or {}).items()}
+    more = {place: list(value.ravel()) for place, value in (kept or {}).items()}
     outputs = [*function.outputs(), *(node for nodes in more.values() for node in nodes)]
     writer = Writer(function.graph, outputs, tables)
     head = [
@@ -156,9 +163,10 @@ def step_body(
         "    (void)u;",
         "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
     ]
-    stores = [store for place, nodes in more.items() for store in writer.stores(place, True, nodes)]
-    end = step_statements(made, function, writer, after)  # may add statements to those of the writer
-    body, saved = shared([*writer.statements, *stores, *end])
+    # Both may add statements to those of the writer
+    places = [s for place, nodes in more.items() for s in writer.stores(place, True, nodes)]
+    end = step_statements(made, function, writer, after)
+    body, saved = shared([*writer.statements, *places, *end])
     cost = writer.cost._replace(numbers=writer.numbers - saved)
     return Body(_text(head) + arrived + _text(body), cost, writer.used)
 

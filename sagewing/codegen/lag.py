@@ -1,20 +1,20 @@
 """A filter's fixed-lag smoother as two C files beside those of the filter.
 
-The step that keeps what the smoother needs, one step backward, and the smoothed estimate are traced;
-the ring around them is the C in `fixed_lag/`, which no filter changes.
+The step that keeps what the smoother needs, one step backward, and the smoothed estimate are
+traced; the ring around them is the C in `fixed_lag/`, which no filter changes.
 """
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sagewing.codegen.c99 import (
     ARRIVED,
     SIGNATURES,
     Body,
+    CSource,
     c_function,
     in_precisions,
     recover_body,
@@ -22,6 +22,7 @@ from sagewing.codegen.c99 import (
     storing_body,
 )
 from sagewing.codegen.fields import Argument, fields
+from sagewing.codegen.header import CALLING, in_extern_c
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.memory import Statement
 from sagewing.codegen.notice import comment, notice
@@ -34,6 +35,9 @@ from sagewing.filters.step import Estimate
 
 NAME = "sagewing_lag"
 FOLDER = Path(__file__).parent / "fixed_lag"
+HEADER = FOLDER / f"{NAME}.h"
+# The C that is compiled with it for Python to call it
+CALLED = tuple(CALLING / f"lag.{end}" for end in "hc")
 ADJOINT = """
 typedef struct {
     sw_real gradient[SW_NDX];
@@ -68,6 +72,11 @@ class LagSource(NamedTuple):
     header: str
     code: str
     operations: int
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """The files by their names."""
+        return (f"{NAME}.h", self.header), (f"{NAME}.c", self.code)
 
 
 class LagProgram(NamedTuple):
@@ -114,8 +123,20 @@ def lag_source(
         *(f"  {name}: {costs[key].operations}, {4 * costs[key].numbers}" for name, key in COSTS),
     ]
     head = top + comment("\n".join(about)) + "\n\n"
-    header = (FOLDER / f"{NAME}.h").read_text(encoding="utf-8")
-    return LagSource(head + header, top + code, costs["step"].operations)
+    return LagSource(
+        head + HEADER.read_text(encoding="utf-8"), top + code, costs["step"].operations
+    )
+
+
+def called_from_python(source: CSource, lag: LagSource) -> CSource:
+    """A filter's C, and that of its smoother."""
+    own = ((path.name, path.read_text(encoding="utf-8")) for path in CALLED)
+    return source._replace(more=(*lag.files, *own))
+
+
+def declarations() -> str:
+    """What `declarations` of the header lacks, as cffi reads it."""
+    return in_extern_c(HEADER) + CALLED[0].read_text(encoding="utf-8")
 
 
 COSTS = (
@@ -162,8 +183,11 @@ def _arguments(struct: str, tree: Any, dtype: np.dtype) -> list[Argument]:
     places = {"x": "estimate.x", "P": "estimate.P", "restarts": "estimate.restarts"}
     places = places if isinstance(tree, Kept) else {}
     return [
-        Argument(f"{struct}->{places.get(f.name, f.name.removeprefix('history_'))}",
-                 symmetric=f.symmetric, field=f)
+        Argument(
+            f"{struct}->{places.get(f.name, f.name.removeprefix('history_'))}",
+            symmetric=f.symmetric,
+            field=f,
+        )
         for f in fields(tree, dtype)
     ]
 

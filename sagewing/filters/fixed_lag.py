@@ -1,4 +1,4 @@
-"""The smoother at a fixed lag: the last steps are kept, and one of them is smoothed by all later."""
+"""The smoother at a fixed lag: steps are kept, and one of them is smoothed by all later ones."""
 
 from typing import Any, NamedTuple
 
