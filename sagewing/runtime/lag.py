@@ -27,6 +27,11 @@ class JaxLagRecord(JaxRecord):
         self._smoothed = hashed(_jax_smoothed, self._rest)
 
     @property
+    def count(self) -> int:
+        """How many steps are kept."""
+        return len(self._kept)
+
+    @property
     def kept(self) -> tuple[Kept, ...]:
         """The steps, the oldest first."""
         return tuple(self._kept)
@@ -96,10 +101,14 @@ class CompiledLagRecord(CompiledRecord):
         return np.ndarray(each, dtype, ffi.buffer(self._ring), offset, (size, *inner))
 
     @property
+    def count(self) -> int:
+        """How many steps are kept."""
+        return self._lag.count
+
+    @property
     def kept(self) -> tuple[Kept, ...]:
         """The steps, the oldest first."""
-        count, last, size = self._lag.count, self._lag.last, self._lag.size
-        places = [(last - k) % size for k in reversed(range(count))]
+        places = [(self._lag.last - k) % self._lag.size for k in reversed(range(self.count))]
         return tuple(jax.tree.map(lambda a, i=i: a[i].copy(), self._steps) for i in places)
 
     def smoothed(self, lag: int) -> tuple[np.ndarray, np.ndarray]:

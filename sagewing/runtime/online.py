@@ -216,29 +216,35 @@ class Online:
         arguments.number("lag", lag, "steps")
         with self._turn_taken():
             last = self._estimate()
-            if lag == 0 and last is not None:
+            if last is None:
+                raise InputError("There is nothing to smooth yet: this filter has had no step.")
+            if lag == 0:
                 return last.x, last.P
-            held = len(self._held().events if self._timed else self._steps_kept())
-            if lag >= min(held, self._lag + 1):
-                raise _too_long(lag, held, self._lag)
-            return self._smoothing(lag).smoothed(lag)
+            if lag > self._lag:
+                raise InputError(
+                    f"A lag of {lag} steps needs sw.Online(..., lag={lag}); got lag={self._lag}."
+                )
+            record = self._again(lag + 1) if self._timed else self._engine
+            if record is None:  # in a copy
+                record = self._record(self._state(), self._n_u, self._kept)
+            assert isinstance(record, Smoothing)
+            if lag >= record.count:
+                raise InputError(
+                    f"lag must be less than the number of steps that are there, {record.count}; "
+                    f"got {lag}."
+                )
+            return record.smoothed(lag)
 
-    def _smoothing(self, lag: int) -> Smoothing:
-        """The engine that keeps steps; if these have times, one that has done the last of them."""
-        if not self._timed:
-            if self._engine is None:  # in a copy
-                self._engine = self._compiled(self._n_u)
-            assert isinstance(self._engine, Smoothing)
-            return self._engine
-        if self._buffered is None:
+    def _again(self, events: int) -> Record:
+        """A record of the last events in the buffer, in the order of their times."""
+        if self._buffered is None:  # in a copy
             self._buffered = self._with_buffer()
-        held = self._buffered.held(lag + 1)
+        held = self._buffered.held(events)
         record, last, u = self._record(held.state, self._n_u), held.t, held.u
         for event in held.events:
-            u = event.u if event.u is not None else u
+            u = u if event.u is None else event.u
             record.step(event.z, u, event.t - last)
             last = event.t
-        assert isinstance(record, Smoothing)
         return record
 
     def _step_at(
@@ -305,13 +311,3 @@ class Online:
 def _warn_once(why: str) -> None:
     """Warn that a filter runs on JAX, once for each reason."""
     warnings.warn(f"The online filter runs on JAX, not on C. {why}", RuntimeWarning, stacklevel=4)
-
-
-def _too_long(lag: int, held: int, most: int) -> InputError:
-    if lag > most:
-        return InputError(
-            f"A lag of {lag} steps needs sw.Online(..., lag={lag}); it has lag={most}."
-        )
-    return InputError(
-        f"lag must be less than the number of steps that are kept, {held}; got {lag}."
-    )
