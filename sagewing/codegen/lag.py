@@ -28,7 +28,7 @@ from sagewing.codegen.memory import Statement
 from sagewing.codegen.notice import comment, notice
 from sagewing.codegen.program import FilterFunctions, Function, Outputs, StructLayout, sizes
 from sagewing.codegen.tables import Tables
-from sagewing.filters.fixed_lag import Kept, before_kept, smoothed_kept
+from sagewing.filters.fixed_lag import KeptStep, before_kept, smoothed_kept
 from sagewing.filters.protocols import Filter
 from sagewing.filters.smoother import Adjoint, History, history_of
 from sagewing.filters.step import Estimate
@@ -157,15 +157,15 @@ def lag_program(filt: Filter, n_u: int, dtype: Any) -> LagProgram:
             state, step, call = made.stepped(leaves, z, arrived, u, dt)
             return state, Recorded(made.estimate(step), history_of(filt, step)), call
 
-        def before(later: Adjoint, kept: Kept) -> Outputs:
+        def before(later: Adjoint, kept: KeptStep) -> Outputs:
             return before_kept(model, later, kept), None, None
 
-        def smoothed(later: Adjoint, kept: Kept) -> Outputs:
+        def smoothed(later: Adjoint, kept: KeptStep) -> Outputs:
             return smoothed_kept(model, later, kept), None, None
 
         _, recorded, _ = jax.eval_shape(step, made.leaves, *made.given[2:6])
-        x, P, restarts = (getattr(recorded.estimate, name) for name in Kept._fields[:3])
-        kept = Kept(x, P, restarts, recorded.history)
+        x, P, restarts = (getattr(recorded.estimate, name) for name in KeptStep._fields[:3])
+        kept = KeptStep(x, P, restarts, recorded.history)
         later = Adjoint(recorded.history.gradient, recorded.history.hessian, restarts)
         arguments = [*_arguments("later", later, dtype), *_arguments("now", kept, dtype)]
         members = fields(recorded.estimate, dtype)
@@ -181,7 +181,7 @@ def lag_program(filt: Filter, n_u: int, dtype: Any) -> LagProgram:
 def _arguments(struct: str, tree: Any, dtype: np.dtype) -> list[Argument]:
     """The members of a struct that a function reads."""
     places = {"x": "estimate.x", "P": "estimate.P", "restarts": "estimate.restarts"}
-    places = places if isinstance(tree, Kept) else {}
+    places = places if isinstance(tree, KeptStep) else {}
     return [
         Argument(
             f"{struct}->{places.get(f.name, f.name.removeprefix('history_'))}",

@@ -10,7 +10,7 @@ from sagewing.models import Model
 from sagewing.shapes import Covariances, States, Values
 
 
-class Kept(NamedTuple):
+class KeptStep(NamedTuple):
     """What is kept of a step: its estimate, how often the filter had restarted, its history."""
 
     x: States
@@ -19,21 +19,21 @@ class Kept(NamedTuple):
     history: History
 
 
-def before_kept(model: Model, later: Adjoint, kept: Kept) -> Adjoint:
+def before_kept(model: Model, later: Adjoint, kept: KeptStep) -> Adjoint:
     """The adjoint before a step, from that after it."""
     return smooth_step(model, later, *kept)[0]
 
 
-def smoothed_kept(model: Model, later: Adjoint, kept: Kept) -> Smoothed:
+def smoothed_kept(model: Model, later: Adjoint, kept: KeptStep) -> Smoothed:
     """The estimate after a step by all later measurements, from the adjoint there."""
     return smooth_step(model, later, *kept)[1]
 
 
-def smoothed_at_lag(model: Model, steps: Kept, lag: Any) -> Smoothed:
+def smoothed_at_lag(model: Model, steps: KeptStep, lag: Any) -> Smoothed:
     """The estimate `lag` steps before the last one of `steps`, whose first axis is time."""
     last = steps.restarts.shape[0] - 1
 
-    def ago(k: Any) -> Kept:
+    def ago(k: Any) -> KeptStep:
         return jax.tree.map(lambda a: a[last - k], steps)
 
     def back(k: Any, later: Adjoint) -> Adjoint:

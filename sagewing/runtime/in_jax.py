@@ -9,7 +9,7 @@ import numpy as np
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.fixed_lag import Kept
+from sagewing.filters.fixed_lag import KeptStep
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
@@ -37,7 +37,7 @@ class JaxRecord:
 
     def _stepped(
         self, z: np.ndarray, u: np.ndarray | None, dt: float
-    ) -> tuple[Estimate, Kept | None]:
+    ) -> tuple[Estimate, KeptStep | None]:
         check_not_forked()
         arrived, real = np.isfinite(z), z.dtype.type
         try:
@@ -59,7 +59,7 @@ def hashed(program: Any, rest: Rest, *settings: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _jax_step(rest: Rest, keeps: bool) -> Callable[..., tuple[Any, Estimate, Kept | None]]:
+def _jax_step(rest: Rest, keeps: bool) -> Callable[..., tuple[Any, Estimate, KeptStep | None]]:
     """The jitted step."""
 
     @jax.jit
@@ -67,7 +67,7 @@ def _jax_step(rest: Rest, keeps: bool) -> Callable[..., tuple[Any, Estimate, Kep
         filt = together(arrays, rest)
         checks.model_shapes(filt, u, dt)
         state, step = filt.step(state, z, u, dt, arrived)
-        kept = Kept(step.x, step.P, step.restarts, history_of(filt, step)) if keeps else None
+        kept = KeptStep(step.x, step.P, step.restarts, history_of(filt, step)) if keeps else None
         return state, fill_nominal_noise(filt, step.estimate, ()), kept
 
     return step

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from sagewing.filters.fixed_lag import Kept, smoothed_at_lag
+from sagewing.filters.fixed_lag import KeptStep, smoothed_at_lag
 from sagewing.filters.parts import Rest, together
 from sagewing.filters.protocols import Filter
 from sagewing.filters.smoother import History, Smoothed
@@ -21,7 +21,7 @@ class JaxLagRecord(JaxRecord):
 
     keeps = True
 
-    def __init__(self, filt: Filter, state: Any, size: int, kept: tuple[Kept, ...]):
+    def __init__(self, filt: Filter, state: Any, size: int, kept: tuple[KeptStep, ...]):
         super().__init__(filt, state)
         self._kept = deque(kept, maxlen=size)
         self._smoothed = hashed(_jax_smoothed, self._rest)
@@ -32,7 +32,7 @@ class JaxLagRecord(JaxRecord):
         return len(self._kept)
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptStep, ...]:
         """The steps, the oldest first."""
         return tuple(self._kept)
 
@@ -58,7 +58,7 @@ def _jax_smoothed(rest: Rest) -> Callable[..., Smoothed]:
     """The jitted smoother."""
 
     @jax.jit
-    def smoothed(arrays: Any, steps: Kept, lag: Any) -> Smoothed:
+    def smoothed(arrays: Any, steps: KeptStep, lag: Any) -> Smoothed:
         return smoothed_at_lag(together(arrays, rest).model, steps, lag)
 
     return smoothed
@@ -70,7 +70,7 @@ class CompiledLagRecord(CompiledRecord):
     kind = "sw_lag_record"
     state_in = ("lag", "state")
 
-    def __init__(self, filt: CompiledFilter, state: Any, size: int, kept: tuple[Kept, ...]):
+    def __init__(self, filt: CompiledFilter, state: Any, size: int, kept: tuple[KeptStep, ...]):
         super().__init__(filt, state)
         ffi, made = filt.ffi, filt.layout
         self._ring = ffi.new("sw_kept[]", size)
@@ -87,7 +87,7 @@ class CompiledLagRecord(CompiledRecord):
             ("hessian",): square,
         }
         views: list[Any] = [self._of_each(place, shape) for place, shape in places.items()]
-        self._steps = Kept(views[0], views[1], views[2], History(views[3], views[4], views[5]))
+        self._steps = KeptStep(views[0], views[1], views[2], History(views[3], views[4], views[5]))
         for i, step in enumerate(kept):
             for view, leaf in zip(views, jax.tree.leaves(step), strict=True):
                 view[i] = np.asarray(leaf)
@@ -106,7 +106,7 @@ class CompiledLagRecord(CompiledRecord):
         return self._lag.count
 
     @property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptStep, ...]:
         """The steps, the oldest first."""
         places = [(self._lag.last - k) % self._lag.size for k in reversed(range(self.count))]
         return tuple(jax.tree.map(lambda a, i=i: a[i].copy(), self._steps) for i in places)

@@ -16,7 +16,7 @@ from numpy import ndarray
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
 from sagewing.filters import checks
-from sagewing.filters.fixed_lag import Kept
+from sagewing.filters.fixed_lag import KeptStep
 from sagewing.filters.protocols import Filter
 from sagewing.filters.step import Estimate
 from sagewing.runtime import arguments
@@ -82,7 +82,7 @@ class Online:
         self._n_u = 0
         self._timed: bool | None = None  # whether steps have times; None before the first one
         self._size, self._lag = buffer, lag
-        self._kept: tuple[Kept, ...] = ()  # before there is an engine, in a copy
+        self._kept: tuple[KeptStep, ...] = ()  # before there is an engine, in a copy
         self._events = Events(self._start, math.nan if t0 is None else arguments.time("t0", t0))
         self._turns = [TURN]
 
@@ -152,7 +152,7 @@ class Online:
     def _held(self) -> Events:
         return self._events if self._buffered is None else self._buffered.held()
 
-    def _steps_kept(self) -> tuple[Kept, ...]:
+    def _steps_kept(self) -> tuple[KeptStep, ...]:
         return self._engine.kept if isinstance(self._engine, Smoothing) else self._kept
 
     def step(
@@ -285,7 +285,7 @@ class Online:
         self._timed = False
         return record
 
-    def _record(self, state: Any, n_u: int, kept: tuple[Kept, ...] = ()) -> Record:
+    def _record(self, state: Any, n_u: int, kept: tuple[KeptStep, ...] = ()) -> Record:
         """The compiled filter in a state, after the steps that it has kept."""
         made, size = self._in_c(n_u), self._lag + 1
         if self._lag and made is None:
