@@ -101,7 +101,9 @@ def main() -> None:
     for label, name in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
             step, kept, smoothed = microseconds(name, Path(folder))
-        print(f"{label:<16} {step:8.3f} {kept:8.3f} {kept / step:7.2f}x {smoothed:14.2f}", flush=True)
+        print(
+            f"{label:<16} {step:8.3f} {kept:8.3f} {kept / step:7.2f}x {smoothed:14.2f}", flush=True
+        )
 
 
 if __name__ == "__main__":
