@@ -27,14 +27,12 @@ import jax.numpy as jnp
 import sagewing as sw
 
 
-class Compass(sw.ManifoldModel):
-    space = sw.models.manifolds.Rotation()
-
+class Pendulum(sw.Model):
     def transition(self, x, u, dt):
-        return self.space.plus(x, jnp.array([0.1, 0.2, 0.3]) * dt)
+        return jnp.stack([x[0] + dt * x[1], x[1] - dt * (9.81 * jnp.sin(x[0]) - u[0])])
 
     def observe(self, x, u):
-        return sw.models.rotations.rotation_matrix(x)[0]
+        return jnp.sin(x[:1])
 """
 
 
@@ -212,12 +210,24 @@ def test_in_C_it_is_that_of_rotations_and_of_many_states(name, tmp_path):
     same_as_run(filt, made, 12)
 
 
-def test_in_C_single_precision_is_close(tmp_path):
+def test_in_C_single_precision_is_close_and_always_finite(tmp_path):
     made = case("cart")
     filt = in_c(made, tmp_path, np.float32)
     for row in made.rows()[:28]:
         filt.step(*row)
     same_as_run(filt, made, 28, tolerance=1e-4)
+    rng = np.random.default_rng(4)
+    sizes = [0.0, 1e-30, 1.0, 1e3, 1e10, 1e20, 1e38, np.inf, np.nan]
+    for _ in range(2000):
+        z, push = (np.float32(rng.normal() * rng.choice(sizes)) for _ in range(2))
+        u = np.array([push, rng.integers(2)], np.float32)
+        filt.step(np.array([z]), u, float(rng.choice([0.0, 0.1, 1e5, 1e30, 3e38])))
+        for lag in (1, LAG):
+            x, P = filt.smoothed(lag)
+            assert np.all(np.isfinite(x))
+            assert np.all(np.isfinite(P))
+            assert np.all(np.diagonal(P) >= 0.0)
+            np.testing.assert_array_equal(P, P.T)
 
 
 COPIES = [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))]
@@ -252,16 +262,21 @@ def test_steps_stay_when_inputs_come_and_go(backend):
     np.testing.assert_allclose(filt.smoothed(3)[0], record.smoothed.x[0], atol=1e-12)
 
 
+HELD = (11, 15)  # steps with times that give no inputs
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_with_times_it_is_that_of_the_sorted_stream(backend):
     made = case("cart")
     z, u, dt = (a[:20] for a in made.record)
+    for k in HELD:  # the inputs before them
+        u[k] = u[k - 1]
     t = np.cumsum(dt)
     arrival = np.argsort(t + 0.5 * np.random.default_rng(3).random(20))
     assert np.any(np.diff(arrival) < 0)
     filt = made.online(backend, t0=0.0, buffer=15)
     for k in arrival:
-        filt.step(z[k], u[k], t=float(t[k]))
+        filt.step(z[k], None if k in HELD else u[k], t=float(t[k]))
     same_as_run(filt, made, 20)
     for copied in COPIES:
         same(copied(filt).smoothed(LAG), filt.smoothed(LAG))
@@ -301,10 +316,10 @@ def test_a_bank_cannot_be_smoothed(backend):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The rotations in C, with the smoother and without it."""
+    """A pendulum in C, with the smoother and without it."""
     folder = tmp_path_factory.mktemp("lag")
     (folder / "mine.py").write_text(OWN)
-    model, noise = f"{folder / 'mine.py'}:Compass", {"q": (1e-3,) * 3, "r": (0.01,) * 3}
+    model, noise = f"{folder / 'mine.py'}:Pendulum", {"q": (1e-4, 1e-3), "r": (0.01,), "inputs": 1}
     for name, lag in (("with", True), ("without", False)):
         Export(policy="none", model=model, out=folder / name, lag=lag, **noise)()
     return folder

@@ -56,6 +56,11 @@ OWN_SIGNATURES = {
         "static void smoothed(const adjoint *later, const sw_kept *now, sw_real *x, sw_real *P)"
     ),
 }
+COSTS = (
+    ("sw_lag_step", "step"),
+    ("sw_lag_smoothed, for each step backward", "before"),
+    ("sw_lag_smoothed, for the estimate", "smoothed"),
+)
 IS_KEPT = Statement(1, "*is_kept = kept;")
 
 
@@ -67,11 +72,10 @@ class Recorded(NamedTuple):
 
 
 class LagSource(NamedTuple):
-    """The texts of `sagewing_lag.h` and `sagewing_lag.c`, and what a step costs at most."""
+    """The texts of `sagewing_lag.h` and `sagewing_lag.c`."""
 
     header: str
     code: str
-    operations: int
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
@@ -123,9 +127,7 @@ def lag_source(
         *(f"  {name}: {costs[key].operations}, {4 * costs[key].numbers}" for name, key in COSTS),
     ]
     head = top + comment("\n".join(about)) + "\n\n"
-    return LagSource(
-        head + HEADER.read_text(encoding="utf-8"), top + code, costs["step"].operations
-    )
+    return LagSource(head + HEADER.read_text(encoding="utf-8"), top + code)
 
 
 def called_from_python(source: CSource, lag: LagSource) -> CSource:
@@ -137,13 +139,6 @@ def called_from_python(source: CSource, lag: LagSource) -> CSource:
 def declarations() -> str:
     """What `declarations` of the header lacks, as cffi reads it."""
     return in_extern_c(HEADER) + CALLED[0].read_text(encoding="utf-8")
-
-
-COSTS = (
-    ("sw_lag_step", "step"),
-    ("sw_lag_smoothed, for each step backward", "before"),
-    ("sw_lag_smoothed, for the estimate", "smoothed"),
-)
 
 
 def lag_program(filt: Filter, n_u: int, dtype: Any) -> LagProgram:
@@ -180,34 +175,28 @@ def lag_program(filt: Filter, n_u: int, dtype: Any) -> LagProgram:
 
 def _arguments(struct: str, tree: Any, dtype: np.dtype) -> list[Argument]:
     """The members of a struct that a function reads."""
-    places = {"x": "estimate.x", "P": "estimate.P", "restarts": "estimate.restarts"}
-    places = places if isinstance(tree, KeptStep) else {}
+    places = {}
+    if isinstance(tree, KeptStep):
+        places = {name: f"estimate.{name}" for name in KeptStep._fields[:3]}
+        places |= {f"history_{name}": name for name in History._fields}
     return [
-        Argument(
-            f"{struct}->{places.get(f.name, f.name.removeprefix('history_'))}",
-            symmetric=f.symmetric,
-            field=f,
-        )
+        Argument(f"{struct}->{places.get(f.name, f.name)}", symmetric=f.symmetric, field=f)
         for f in fields(tree, dtype)
     ]
 
 
 def _bodies(made: LagProgram, tables: Tables) -> dict[str, Body]:
     """The functions by their names, in the order in which they are written."""
-    estimate, history = (
-        {
-            name.removeprefix(f"{part}_"): value
-            for name, value in made.step.estimate.items()
-            if name.startswith(f"{part}_")
-        }
-        for part in Recorded._fields
-    )
-    step = made.step._replace(estimate=estimate)
-    besides = {f"now->{name}": value for name, value in history.items()}
+    parts = {
+        part: {name: made.step.estimate[f"{part}_{name}"] for name in names}
+        for part, names in (("estimate", Estimate._fields), ("history", History._fields))
+    }
+    step = made.step._replace(estimate=parts["estimate"])
+    kept = {f"now->{name}": value for name, value in parts["history"].items()}
     bodies = {}
     if made.recover is not None:
         bodies["recover"] = recover_body(made.recover, made.layout, tables)
-    bodies["step"] = step_body(step, made.layout, tables, ARRIVED, besides, [IS_KEPT])
+    bodies["step"] = step_body(step, made.layout, tables, ARRIVED, kept, [IS_KEPT])
     before = {f"to->{name}": value for name, value in made.before.state.items()}
     bodies["before"] = storing_body(made.before.graph, before, tables)
     bodies["smoothed"] = storing_body(made.smoothed.graph, made.smoothed.state, tables)
