@@ -35,6 +35,7 @@ Errors = Float[Array, "n_dx *batch"]
 Measurements = Float[Array, "n_z *batch"]
 Inputs = Float[Array, "n_u *batch"] | None
 Covariances = Float[Array, "n_dx n_dx *batch"]
+Transitions = Float[Array, "n_dx n_dx *batch"]  # as Covariances, and not symmetric
 InnovationCov = Float[Array, "n_z n_z *batch"]
 Jacobians = Float[Array, "n_z n_dx *batch"]
 Gains = Float[Array, "n_dx n_z *batch"]

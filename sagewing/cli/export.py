@@ -50,6 +50,8 @@ class Export:
     """how many inputs u has, for a model of your own"""
     dt: float = 0.01
     """seconds between steps of the recorded vector, likewise"""
+    lag: bool = False
+    """add the fixed-lag smoother: the estimate of some steps ago by all measurements up to now"""
     out: Path = Path("out/export")
     """folder for the C"""
     force: bool = False
@@ -73,7 +75,7 @@ class Export:
         filt = with_linearization(filt, self.linearization)
         with console.err.status("recording and generating"):
             z, u = draw_record(problem, STEPS, self.seed)
-            vector = recorded(filt, problem.x0, problem.P0, z, u, problem.dt)
+            vector = recorded(filt, problem.x0, problem.P0, z, u, problem.dt, smooth=self.lag)
             title = f"{name} for {type(problem.model).__name__}"
             write_package(self.out, filt, vector, title, provenance, force=self.force)
         console.out.print(f"Written: {self.out}/ (see its README.md; make check)", soft_wrap=True)

@@ -1,10 +1,12 @@
 """A filter as two C files that need nothing but libm."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagewing.codegen.arrays import Value
+from sagewing.codegen.graph import Graph
 from sagewing.codegen.header import NAME, header
 from sagewing.codegen.helpers import prelude
 from sagewing.codegen.memory import Statement, lines, shared
@@ -40,16 +42,21 @@ ARRIVED = """\
 
 
 class CSource(NamedTuple):
-    """The texts of `sagewing_filter.h` and `sagewing_filter.c`, and what a step costs at most."""
+    """The texts of `sagewing_filter.h` and `sagewing_filter.c`, and what a step costs at most.
+
+    `calling` is the file of `runtime/calling/` through which Python calls it, `more` are the names
+    and texts of further files that Python compiles with it.
+    """
 
     header: str
     code: str
     layout: StructLayout
     operations: int
-    calling: str = "records"  # the file of `runtime/calling/` through which Python calls it
+    calling: str = "records"
+    more: tuple[tuple[str, str], ...] = ()
 
 
-class _Body(NamedTuple):
+class Body(NamedTuple):
     """The lines of a function, what they cost, and the helpers that they call."""
 
     text: str
@@ -80,7 +87,7 @@ def filter_source(
             prelude(used[0], used[-1]),
             in_precisions([table.text() for table in tables]),
             *(
-                _function(SIGNATURES[name], [body.text for body in pair])
+                c_function(SIGNATURES[name], [body.text for body in pair])
                 for name, pair in bodies.items()
             ),
         ]
@@ -92,7 +99,8 @@ def filter_source(
     return CSource(head, top + code, made.layout, costs["step"].operations)
 
 
-def _function(signature: str, texts: Sequence[str]) -> str:
+def c_function(signature: str, texts: Sequence[str]) -> str:
+    """A function of one precision, or of both, by the texts of what is inside."""
     return f"\n{signature}\n{{\n{in_precisions(texts)}}}\n"
 
 
@@ -101,36 +109,66 @@ def in_precisions(texts: Sequence[str]) -> str:
     return for_one(texts[0]) if len(texts) == 1 else for_both(*texts)
 
 
-def _body(name: str, made: Program, tables: Tables) -> _Body:
+def _body(name: str, made: Program, tables: Tables) -> Body:
     """The inside of a function: what it checks, what it computes, what it stores."""
     function = made.functions()[name]
-    writer = Writer(function.graph, function.outputs(), tables)
     if name == "init":
-        end = [
-            store
-            for field in made.layout.state
-            for store in writer.stores(
-                f"state->{field.name}", bool(field.shape), list(function.state[field.name].ravel())
-            )
-        ]
-        return _Body(_text(lines([*writer.statements, *end])), writer.cost, writer.used)
+        values = {f"state->{field.name}": function.state[field.name] for field in made.layout.state}
+        return storing_body(function.graph, values, tables)
     if name == "recover":
-        stores = state_update(writer, made.layout.state, function.state).stores
-        head = ["    const sw_state *const s = state;", "    (void)arrived;"]
-        body = lines([*writer.statements, *map(stored, stores)])
-        return _Body(_text([*head, *body]), writer.cost, writer.used)
+        return recover_body(function, made.layout, tables)
+    return step_body(function, made.layout, tables, ARRIVED if name == "step" else "")
+
+
+def storing_body(graph: Graph, values: Mapping[str, Value], tables: Tables) -> Body:
+    """The inside of a function that stores values by their places, and reads none of these."""
+    nodes = {place: list(value.ravel()) for place, value in values.items()}
+    writer = Writer(graph, [node for each in nodes.values() for node in each], tables)
+    end = [
+        store
+        for place, value in values.items()
+        for store in writer.stores(place, bool(value.shape), nodes[place])
+    ]
+    body, saved = shared([*writer.statements, *end])
+    cost = writer.cost._replace(numbers=writer.numbers - saved)
+    return Body(_text(body), cost, writer.used)
+
+
+def recover_body(function: Function, made: StructLayout, tables: Tables) -> Body:
+    """The inside of `recover`."""
+    writer = Writer(function.graph, function.outputs(), tables)
+    stores = state_update(writer, made.state, function.state).stores
+    head = ["    const sw_state *const s = state;", "    (void)arrived;"]
+    body = lines([*writer.statements, *map(stored, stores)])
+    return Body(_text([*head, *body]), writer.cost, writer.used)
+
+
+def step_body(
+    function: Function,
+    made: StructLayout,
+    tables: Tables,
+    arrived: str,
+    kept: Mapping[str, Value] | None = None,
+    after: Sequence[Statement] = (),
+) -> Body:
+    """The inside of a step; `kept` are values that it stores in other places, too.
+
+    `after` are the statements at its end, before it returns.
+    """
+    more = {place: list(value.ravel()) for place, value in (kept or {}).items()}
+    outputs = [*function.outputs(), *(node for nodes in more.values() for node in nodes)]
+    writer = Writer(function.graph, outputs, tables)
     head = [
         "    const sw_state *const s = state;",
         "    (void)u;",
         "    if (!(dt >= 0 && dt < SW_INF)) return SW_REFUSED;",
     ]
-    arrived = ARRIVED if name == "step" else ""
-    end = step_statements(
-        made.layout, function, writer
-    )  # may add statements to those of the writer
-    body, saved = shared([*writer.statements, *end])
+    # Both may add statements to those of the writer
+    places = [s for place, nodes in more.items() for s in writer.stores(place, True, nodes)]
+    end = step_statements(made, function, writer, after)
+    body, saved = shared([*writer.statements, *places, *end])
     cost = writer.cost._replace(numbers=writer.numbers - saved)
-    return _Body(_text(head) + arrived + _text(body), cost, writer.used)
+    return Body(_text(head) + arrived + _text(body), cost, writer.used)
 
 
 def step_statements(

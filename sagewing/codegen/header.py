@@ -96,11 +96,16 @@ def header(made: StructLayout, filt: Filter, costs: dict[str, Cost], table: int,
 def declarations(made: StructLayout, dtype: np.dtype) -> str:
     """The types and the functions, as cffi reads them; also what `calling/records.h` needs."""
     real = "double" if dtype == np.float64 else "float"
-    sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
+    sizes = {"NX": made.n_x, "NDX": made.n_dx, "NZ": made.n_z, "NU": made.n_u}
+    sizes = "".join(f"#define SW_{name} {size}\n" for name, size in sizes.items())
     types = f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n"
-    _, late = LATE[0].read_text().split('extern "C" {\n#endif\n')
-    late, _ = late.split("#ifdef __cplusplus")
-    return sizes + types + PROTOTYPES + late + (CALLING / "records.h").read_text()
+    return sizes + types + PROTOTYPES + in_extern_c(LATE[0]) + (CALLING / "records.h").read_text()
+
+
+def in_extern_c(path: Path) -> str:
+    """What a header declares, without what a preprocessor reads."""
+    _, declared = path.read_text(encoding="utf-8").split('extern "C" {\n#endif\n')
+    return declared.split("#ifdef __cplusplus")[0]
 
 
 def _about(made: StructLayout, filt: Filter, costs: dict[str, Cost], table: int) -> str:

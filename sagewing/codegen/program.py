@@ -20,6 +20,7 @@ from sagewing.filters import model_checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
+from sagewing.filters.step import Estimate, Step
 
 
 class RecoverCall(NamedTuple):
@@ -94,6 +95,71 @@ class Program(NamedTuple):
         return {name: function for name, function in made.items() if function is not None}
 
 
+class FilterFunctions:
+    """A filter in one precision as functions of arrays, which `traced` makes graphs of.
+
+    A state is given as its leaves. `old` are these as arguments, `members` their fields.
+    """
+
+    def __init__(self, filt: Filter, n_u: int, dtype: np.dtype, row_loops: bool = True):
+        self.filt = in_precision(filt, dtype)
+        self.given = examples(self.filt, n_u, dtype)
+        self.leaves, self._structure = jax.tree.flatten(self.given.state)
+        self.members = fields(self.given.state, dtype)
+        self.old = [of_state(field) for field in self.members]
+        self.inputs, self.seconds = inputs_of_step(n_u)
+        self.traced = partial(traced_function, row_loops)
+        self._recovering = self.filt if isinstance(self.filt, Recovering) else None
+
+    def init(self, x: Any, P: Any) -> Outputs:
+        """The state before the first measurement."""
+        return self.filt.init(x, P), None, None
+
+    def stepped(
+        self, leaves: Any, z: Any, arrived: Any, u: Any, dt: Any
+    ) -> tuple[Any, Step, RecoverCall | None]:
+        """The state after a step, the step, and whether to recover after it."""
+        state = jax.tree.unflatten(self._structure, leaves)
+        if self._recovering is None:
+            return *self.filt.step(state, z, u, dt, arrived), None
+        state, step, verdict = self._recovering.plain_step(state, z, u, dt, arrived)
+        return state, step, RecoverCall(self._recovering.due(state, verdict), *verdict)
+
+    def estimate(self, step: Step) -> Estimate:
+        """The public part of a step."""
+        return fill_nominal_noise(self.filt, step.estimate, ())
+
+    def step(self, leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> Outputs:
+        """A step with its estimate."""
+        state, step, call = self.stepped(leaves, z, arrived, u, dt)
+        return state, self.estimate(step), call
+
+    def predict_only(self, leaves: Any, u: Any, dt: Any) -> Outputs:
+        """A step without a measurement."""
+        z, arrived = (jnp.zeros(a.shape, a.dtype) for a in (self.given.z, self.given.arrived))
+        return self.step(leaves, z, arrived, u, dt)
+
+    def traced_step(self, step: Callable[..., Outputs]) -> Function:
+        """The graph of a step, with what it returns."""
+        arguments = [*self.old, *MEASURED, *self.inputs, self.seconds]
+        return self.traced(step, arguments, self.leaves, *self.given[2:6])
+
+    def traced_recover(self) -> Function | None:
+        """The graph of `recover`; None where there is nothing to recover."""
+        recovering = self._recovering
+        if recovering is None:
+            return None
+
+        def recover(leaves: Any, verdict: Any) -> Outputs:
+            state = jax.tree.unflatten(self._structure, leaves)
+            return recovering.recover(state, verdict), None, None
+
+        flag: Any = jax.ShapeDtypeStruct((), np.bool_)
+        verdict = Verdict(self.given.arrived, self.given.arrived, flag)
+        arguments = [*self.old, *map(Argument, Verdict._fields)]
+        return self.traced(recover, arguments, self.leaves, verdict)
+
+
 def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Program:
     """Trace a filter's functions, for inputs of this size (0: none), in a precision.
 
@@ -101,47 +167,16 @@ def program(filt: Filter, n_u: int, dtype: Any, row_loops: bool = True) -> Progr
     """
     dtype = np.dtype(dtype)
     with jax.enable_x64(dtype == np.float64):
-        filt = in_precision(filt, dtype)
-        given = examples(filt, n_u, dtype)
-        leaves, structure = jax.tree.flatten(given.state)
-        members = fields(given.state, dtype)
-        recovering = filt if isinstance(filt, Recovering) else None
-
-        def init(x: Any, P: Any) -> Outputs:
-            return filt.init(x, P), None, None
-
-        def step(leaves: Any, z: Any, arrived: Any, u: Any, dt: Any) -> Outputs:
-            state, call = jax.tree.unflatten(structure, leaves), None
-            if recovering is not None:
-                state, made, verdict = recovering.plain_step(state, z, u, dt, arrived)
-                call = RecoverCall(recovering.due(state, verdict), *verdict)
-            else:
-                state, made = filt.step(state, z, u, dt, arrived)
-            return state, fill_nominal_noise(filt, made.estimate, ()), call
-
-        def predict_only(leaves: Any, u: Any, dt: Any) -> Outputs:
-            z, arrived = (jnp.zeros(a.shape, a.dtype) for a in (given.z, given.arrived))
-            return step(leaves, z, arrived, u, dt)
-
-        def recover(leaves: Any, verdict: Any) -> Outputs:
-            state = jax.tree.unflatten(structure, leaves)
-            new = state if recovering is None else recovering.recover(state, verdict)
-            return new, None, None
-
-        traced = partial(traced_function, row_loops)
-        old = [of_state(field) for field in members]
-        inputs, seconds = inputs_of_step(n_u)
-        _, estimate, _ = jax.eval_shape(step, leaves, *given[2:6])
-        flag: Any = jax.ShapeDtypeStruct((), np.bool_)
-        verdict = Verdict(given.arrived, given.arrived, flag)
+        made = FilterFunctions(filt, n_u, dtype, row_loops)
+        given, leaves = made.given, made.leaves
+        _, estimate, _ = jax.eval_shape(made.step, leaves, *given[2:6])
+        between = [*made.old, *made.inputs, made.seconds]
         return Program(
-            StructLayout(*sizes(filt), n_u, members, fields(estimate, dtype)),
-            traced(init, START, given.x0, given.P0),
-            traced(step, [*old, *MEASURED, *inputs, seconds], leaves, *given[2:6]),
-            traced(predict_only, [*old, *inputs, seconds], leaves, given.u, given.dt),
-            traced(recover, [*old, *map(Argument, Verdict._fields)], leaves, verdict)
-            if recovering is not None
-            else None,
+            StructLayout(*sizes(made.filt), n_u, made.members, fields(estimate, dtype)),
+            made.traced(made.init, START, given.x0, given.P0),
+            made.traced_step(made.step),
+            made.traced(made.predict_only, between, leaves, given.u, given.dt),
+            made.traced_recover(),
         )
 
 

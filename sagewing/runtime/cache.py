@@ -79,6 +79,7 @@ def _files(source: CSource) -> dict[str, str]:
         f"{NAME}.h": source.header,
         f"{NAME}.c": source.code,
         **{path.name: path.read_text(encoding="utf-8") for path in calling},
+        **dict(source.more),
     }
 
 

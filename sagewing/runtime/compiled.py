@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sagewing.codegen import lag as fixed_lag
 from sagewing.codegen.fields import Field
 from sagewing.codegen.header import declarations
 from sagewing.codegen.lanes import lanes_source
@@ -23,7 +24,8 @@ from sagewing.runtime.cache import FLAGS, library
 class CompiledFilter:
     """The compiled functions of one filter, and the layout of its state.
 
-    With `lanes` they run many records at once (`codegen/lanes.py`) and have no single steps.
+    With `lanes` they run many records at once (`codegen/lanes.py`) and have no single steps; with
+    `lag` there is a fixed-lag smoother, too (`codegen/lag.py`).
     """
 
     def __init__(
@@ -34,17 +36,22 @@ class CompiledFilter:
         folder: Path | None = None,
         flags: tuple[str, ...] = FLAGS,
         lanes: bool = False,
+        lag: bool = False,
     ):
         try:
             from cffi import FFI
         except ImportError:
             raise NotInC("The package cffi, which calls C, is not installed.") from None
         real = np.dtype(dtype).type
+        smoother = fixed_lag.lag_source(filt, n_u, dtype=real) if lag else None
         made = lanes_source(filt, n_u, real) if lanes else c_source(filt, n_u, dtype=real)
         self.n_u, self.dtype = n_u, np.dtype(dtype)
         self.layout = made.layout
         self.ffi: Any = FFI()
         self.ffi.cdef(declarations(made.layout, self.dtype))
+        if smoother is not None:
+            self.ffi.cdef(fixed_lag.declarations())
+            made = fixed_lag.called_from_python(made, smoother)
         self.library: Any = self.ffi.dlopen(str(library(made, folder, flags)))
         n_dx = filt.q0.size
         start = (jax.ShapeDtypeStruct(s, dtype) for s in ((filt.n_x,), (n_dx, n_dx)))
@@ -71,7 +78,7 @@ class CompiledFilter:
 
 
 def compiled_filter(
-    filt: Filter, n_u: int, real: np.dtype, *, lanes: bool = False
+    filt: Filter, n_u: int, real: np.dtype, *, lanes: bool = False, lag: bool = False
 ) -> CompiledFilter:
     """The compiled filter, for one record or for many; equal filters of a process share one.
 
@@ -81,7 +88,7 @@ def compiled_filter(
     try:
         arrays, rest = separated(filt)
         numbers = tuple((a.shape, str(a.dtype), np.asarray(a).tobytes()) for a in arrays)
-        return _cached(rest, numbers, n_u, real, lanes)
+        return _cached(rest, numbers, n_u, real, lanes, lag)
     except InputError:  # an error of the model, which JAX would meet, too
         raise
     except Exception as error:
@@ -91,10 +98,10 @@ def compiled_filter(
 
 @lru_cache(maxsize=64)
 def _cached(
-    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, lanes: bool
+    rest: Rest, numbers: tuple[Any, ...], n_u: int, real: np.dtype, lanes: bool, lag: bool
 ) -> CompiledFilter:
     arrays = [jnp.asarray(np.frombuffer(d, dtype).reshape(shape)) for shape, dtype, d in numbers]
-    return CompiledFilter(together(arrays, rest), n_u, real, lanes=lanes)
+    return CompiledFilter(together(arrays, rest), n_u, real, lanes=lanes, lag=lag)
 
 
 class CompiledRecord:

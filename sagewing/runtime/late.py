@@ -21,10 +21,10 @@ class Event(NamedTuple):
 
 
 class Events(NamedTuple):
-    """A buffer's content: the events, and what was before them.
+    """A buffer's events, and what was before them.
 
-    `state`, `t` and `u` are those of the last event that has left the buffer. `late` counts the
-    events that were refused because they are older.
+    `state`, `t` and `u` are those of the event before the first of these. `late` counts the events
+    that were refused because they are older than the buffer.
     """
 
     state: Any
@@ -78,11 +78,12 @@ class LateRecord:
         """The earliest time that is not too late."""
         return self._t
 
-    @property
-    def held(self) -> Events:
-        """What is in the buffer."""
-        state = self._before[0] if self._events else self._record.state
-        return Events(state, self._t, self._u, tuple(self._events), self.late)
+    def held(self, last: int | None = None) -> Events:
+        """What is in the buffer: all events, or the last ones."""
+        i = 0 if last is None else max(len(self._events) - last, 0)
+        state = self._before[i] if i < len(self._events) else self._record.state
+        before = (state, self._time_before(i), self._inputs_before(i))
+        return Events(*before, tuple(self._events[i:]), self.late)
 
     def step(self, z: np.ndarray, u: np.ndarray | None, t: float) -> tuple[Any, Any]:
         """Put a measurement into its place in time, unless it is too late; x and P after it."""
@@ -183,24 +184,22 @@ class CompiledLateRecord(CompiledRecord):
         """The earliest time that is not too late."""
         return self._late.t
 
-    @property
-    def held(self) -> Events:
-        """What is in the buffer."""
-        late, n_u, ffi = self._late, self._filt.n_u, self._filt.ffi
+    def held(self, last: int | None = None) -> Events:
+        """What is in the buffer: all events, or the last ones."""
+        late, ffi = self._late, self._filt.ffi
         each = [self._events[(late.first + i) % late.size] for i in range(late.count)]
-        events = tuple(
-            Event(
-                e.t,
-                self._numbers(e.z).copy(),
-                self._numbers(e.u)[:n_u].copy() if e.has_u else None,
-            )
-            for e in each
-        )
+        i = 0 if last is None else max(len(each) - last, 0)
+        given = (inputs for e in reversed(each[:i]) if (inputs := self._inputs(e)) is not None)
+        u = next(given, self._inputs(late))
         state = self.state
-        if each:
-            state = self._state(self._views(ffi.addressof(each[0], "before"), "sw_state"))
-        u = self._numbers(late.u)[:n_u].copy() if late.has_u else None
-        return Events(state, late.t, u, events, self.late)
+        if i < len(each):
+            state = self._state(self._views(ffi.addressof(each[i], "before"), "sw_state"))
+        events = tuple(Event(e.t, self._numbers(e.z).copy(), self._inputs(e)) for e in each[i:])
+        return Events(state, each[i - 1].t if i else late.t, u, events, self.late)
+
+    def _inputs(self, struct: Any) -> np.ndarray | None:
+        """The inputs in a struct, if it has any."""
+        return self._numbers(struct.u)[: self._filt.n_u].copy() if struct.has_u else None
 
     def step(self, z: np.ndarray, u: np.ndarray | None, t: float) -> tuple[Any, Any]:
         """Put a measurement into its place in time, unless it is too late; x and P after it."""

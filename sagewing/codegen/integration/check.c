@@ -56,6 +56,10 @@ static int late_is_in_order(const sw_real *x0, const sw_real *P0)
     return !memcmp(in_order.x, late.x, sizeof late.x) && !memcmp(in_order.P, late.P, sizeof late.P);
 }
 
+#ifdef SW_LAG
+#include "check_lag.h"
+#endif
+
 int main(void)
 {
     static sw_state state;
@@ -87,5 +91,8 @@ int main(void)
         return 1;
     }
     printf("the same to the bit where measurements come late\n");
+#ifdef SW_LAG
+    if (!smoothed_is_recorded(x0, P0)) return 1;
+#endif
     return 0;
 }
