@@ -14,7 +14,7 @@ from sagewing import catalogue
 from sagewing.catalogue import ONBOARD
 from sagewing.errors import InputError
 from sagewing.filters import Filter, Step
-from sagewing.filters.loop import in_chunks
+from sagewing.filters.chunks import in_chunks
 from sagewing.logs.estimate.filters import build, check_filters, log_attitude, noise_of
 from sagewing.logs.estimate.scores import InnovationSeries, score
 from sagewing.logs.flight import Pose
