@@ -2,6 +2,7 @@
 
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.bank import Bank
+from sagewing.filters.chunks import LongSmoothing, smooth_long
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.gain_networks import LEKF, KalmanNet
 from sagewing.filters.linearizations import Iterated, Unscented
@@ -42,6 +43,7 @@ __all__ = [
     "History",
     "Iterated",
     "KalmanNet",
+    "LongSmoothing",
     "NDRSageHusa",
     "OracleEKF",
     "PerPredictionStep",
@@ -61,4 +63,5 @@ __all__ = [
     "run_from",
     "run_saving",
     "smooth",
+    "smooth_long",
 ]

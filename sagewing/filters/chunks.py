@@ -119,7 +119,8 @@ def smooth_long(
     last = thinning.history
     later = Adjoint(last.gradient, last.hessian, jnp.zeros_like(last.gradient[0]))
     smoothed = []
-    for count, own in reversed(needed):
+    while needed:  # memory is given back on the way
+        count, own = needed.pop()
         later, values = _smoothed(filt, later, own, save_smoothed)
         smoothed.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], values))
     report(1.0)
