@@ -29,7 +29,7 @@ def filtered_pose(step: Step, extra: None) -> jax.Array:
     return pose(step.x, step.P)
 
 
-def smoothed_pose(smoothed: Smoothed) -> jax.Array:
+def smoothed_pose(smoothed: Smoothed, extra: None) -> jax.Array:
     """The same of a smoothed step."""
     return pose(smoothed.x, smoothed.P)
 

@@ -67,7 +67,7 @@ def test_only_what_is_asked_for_is_kept():
         dt=dt,
         keep=kept,
         save=lambda step, extra: step.x[0],
-        save_smoothed=lambda smoothed: jnp.diagonal(smoothed.P),
+        save_smoothed=lambda smoothed, extra: jnp.diagonal(smoothed.P),
         steps=16,
         report=shares.append,
     )

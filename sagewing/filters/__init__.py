@@ -11,7 +11,7 @@ from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
 from sagewing.filters.recursion import AdaptiveFilter, FilterState
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.run import Result, Saved, run, run_from, run_saving, smooth
+from sagewing.filters.run import Result, Saved, run, run_from, run_saving, run_smoothing, smooth
 from sagewing.filters.smoother import History, Smoothed
 from sagewing.filters.step import (
     Attenuation,
@@ -62,6 +62,7 @@ __all__ = [
     "run",
     "run_from",
     "run_saving",
+    "run_smoothing",
     "smooth",
     "smooth_long",
 ]

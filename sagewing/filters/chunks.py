@@ -13,15 +13,13 @@ from sagewing.errors import InputError
 from sagewing.filters import checks
 from sagewing.filters.loop import Save, scan
 from sagewing.filters.protocols import Filter
-from sagewing.filters.smoother import Adjoint, History, Smoothed, smooth_step
+from sagewing.filters.smoother import Adjoint, History, SaveSmoothed, Smoothed, all_of, backward
 from sagewing.filters.step import Step
-from sagewing.filters.thinning import Kept, Thinning, begin, scan_thinned
+from sagewing.filters.thinning import Kept, Thinning, begin, packed, scan_thinned, unpacked
 from sagewing.shapes import Numbers, real_dtype
 
 # Steps in one call of the compiled program: a call costs little, and its results fit in memory.
 STEPS = 8192
-# Selects what is saved of a smoothed estimate.
-SaveSmoothed = Callable[[Smoothed], Any]
 
 
 class LongSmoothing(NamedTuple):
@@ -60,11 +58,6 @@ def estimate_only(step: Step, extra: Any) -> Smoothed:
     return Smoothed(step.x, step.P)
 
 
-def all_of(smoothed: Smoothed) -> Smoothed:
-    """x and P of a smoothed step."""
-    return smoothed
-
-
 def smooth_long(
     filt: Filter,
     x0: Numbers,
@@ -82,10 +75,11 @@ def smooth_long(
     """Smooth one long record z [T, n_z] in chunks of `steps`, and keep some of its steps.
 
     `keep` has a flag for each step, by default all are kept; every measurement counts, also those
-    of other steps. `save(step, extra)` says what is kept of a filtered step (its `extra` is None),
-    and `save_smoothed(smoothed)` of a smoothed one; by default x and P. Steps without a
-    measurement only predict: an adaptive filter's rule counts measurements. Until the end of the
-    record three matrices of each kept step are in memory. `report` is called with the share done.
+    of other steps. `save(step, extra)` says what is kept of a filtered step, and
+    `save_smoothed(smoothed, extra)` of a smoothed one, with None as `extra`; by default x and P.
+    Steps without a measurement only predict: an adaptive filter's rule counts measurements. Until
+    the end of the record A, P and the Hessian of each kept step are in memory. `report` is called
+    with the share done.
 
     Example: `sw.smooth_long(filt, x0, P0, z, dt=0.001, keep=np.arange(len(z)) % 10 == 0)`
     """
@@ -113,8 +107,9 @@ def smooth_long(
         chosen = np.pad(part, (0, most - len(part)))
         given = (_padded(record, rows, steps), flags, chosen, len(part))
         state, thinning, values, own = _thinned(filt, state, thinning, given, save)
-        filtered.append(jax.tree.map(lambda a, n=len(part): np.asarray(a)[:n], values))
-        needed.append((len(part), jax.tree.map(np.asarray, own)))
+        count = len(part)
+        filtered.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], values))
+        needed.append((count, jax.tree.map(np.asarray, own)))
         report(0.9 * rows.stop / T)
     last = thinning.history
     later = Adjoint(last.gradient, last.hessian, jnp.zeros_like(last.gradient[0]))
@@ -162,9 +157,7 @@ def _joined(parts: list[Any]) -> Any:
 def _filtered(filt: Filter, state: Any, rows: Any, save: Save) -> tuple[Any, Any]:
     z, u, dt = rows
     arrived = jnp.isfinite(z)
-    return scan(
-        filt, state, jnp.where(arrived, z, 0.0), u, dt, arrived, save, predict_between=True
-    )
+    return scan(filt, state, jnp.where(arrived, z, 0.0), u, dt, arrived, save, predict_between=True)
 
 
 @eqx.filter_jit
@@ -183,17 +176,12 @@ def _thinned(
     A = jnp.where(own[:, None, None], A, jnp.eye(A.shape[-1], dtype=A.dtype))
     gradient = jnp.where(own[:, None], gradient, 0.0)
     hessian = jnp.where(own[:, None, None], hessian, 0.0)
-    return *end, saved, kept._replace(history=History(A, gradient, hessian))
+    return *end, saved, packed(kept._replace(history=History(A, gradient, hessian)))
 
 
 @eqx.filter_jit
-def _smoothed(
-    filt: Filter, later: Adjoint, kept: Kept, save: SaveSmoothed
-) -> tuple[Adjoint, Any]:
+def _smoothed(filt: Filter, later: Adjoint, kept: Kept, save: SaveSmoothed) -> tuple[Adjoint, Any]:
     """A chunk backward: the adjoint before it, and what is saved of its smoothed steps."""
-
-    def step(later: Adjoint, own: Kept) -> tuple[Adjoint, Any]:
-        before, made = smooth_step(filt.model, later, own.x, own.P, later.restarts, own.history)
-        return before, save(made)
-
-    return jax.lax.scan(step, later, kept, reverse=True)
+    kept = unpacked(kept)
+    restarts = jnp.zeros(len(kept.x), kept.x.dtype)  # they are in the history
+    return backward(filt.model, kept.x, kept.P, restarts, kept.history, later, save)

@@ -58,9 +58,9 @@ def scan(
         save = partial(_with_history, filt, save)
 
     def body(state: Any, given: Any) -> tuple[Any, Any]:
-        *measurement, extra = given
+        z, u, dt, arrived, extra = given
         use = partial(_saved, save, extra)
-        return one_step(filt, state, *measurement, use, predict_between=predict_between)
+        return one_step(filt, state, z, u, dt, arrived, use, predict_between=predict_between)
 
     return jax.lax.scan(body, state, (z, u, dt, arrived, extra), unroll=unroll)
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
 from sagewing.filters.kernels import diagonal_matrix, matmul, matvec, propagate, transpose
@@ -28,6 +29,27 @@ class Kept(NamedTuple):
     x: States
     P: Covariances
     history: History
+
+
+def packed(kept: Kept) -> Kept:
+    """Of many steps, time first, with half of each symmetric matrix."""
+    i, j = np.tril_indices(kept.P.shape[-1])
+    history = kept.history
+    history = history._replace(hessian=history.hessian[:, i, j])
+    return Kept(kept.x, kept.P[:, i, j], history)
+
+
+def unpacked(kept: Kept) -> Kept:
+    """The whole matrices of `packed`."""
+    n = kept.history.A.shape[-1]
+    i, j = np.tril_indices(n)
+
+    def whole(half: jax.Array) -> jax.Array:
+        matrices = jnp.zeros((len(half), n, n), half.dtype)
+        return matrices.at[:, i, j].set(half).at[:, j, i].set(half)
+
+    history = kept.history._replace(hessian=whole(kept.history.hessian))
+    return Kept(kept.x, whole(kept.P), history)
 
 
 def begin(P: Covariances) -> Thinning:
@@ -64,13 +86,14 @@ def scan_thinned(
 
     def body(carry: tuple[Any, Thinning], given: Any) -> tuple[Any, Any]:
         state, thinning = carry
-        measurement, keep = given
+        (z, u, dt, arrived), keep = given
 
         def use(step: Step) -> tuple[Thinning, Any]:
             after = after_step(filt, thinning, step)
             return after, (save(step, None), Kept(step.x, step.P, after.history))
 
-        state, (after, values) = one_step(filt, state, *measurement, use, predict_between=True)
+        given = (state, z, u, dt, arrived)
+        state, (after, values) = one_step(filt, *given, use, predict_between=True)
         anew = begin(values[1].P).history
         history = jax.tree.map(lambda a, b: jnp.where(keep, a, b), anew, after.history)
         return (state, after._replace(history=history)), values
