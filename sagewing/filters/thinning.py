@@ -92,8 +92,9 @@ def scan_thinned(
             after = after_step(filt, thinning, step)
             return after, (save(step, None), Kept(step.x, step.P, after.history))
 
-        given = (state, z, u, dt, arrived)
-        state, (after, values) = one_step(filt, *given, use, predict_between=True)
+        state, (after, values) = one_step(
+            filt, state, z, u, dt, arrived, use, predict_between=True
+        )
         anew = begin(values[1].P).history
         history = jax.tree.map(lambda a, b: jnp.where(keep, a, b), anew, after.history)
         return (state, after._replace(history=history)), values

@@ -12,6 +12,7 @@ from sagewing.report.flight import (
     WORST,
     FlightLine,
     Measure,
+    any_smoothed,
     lines_of,
     measure_columns,
     measures_of,
@@ -90,6 +91,8 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
         return flight.caption(rows)
     measures = _measures_of([_with_ratio(row) for row in rows])
     meanings = [MEANING.get(m.key) or MEASURES_OF_LOG.get(m, "") for m in measures]
+    if any_smoothed(rows):
+        meanings.append("smoothed: the estimate by the whole record")
     if any(row["filter"] == ONBOARD for row in rows):
         meanings.append(f"{label(ONBOARD)}: {onboard(rows)}")
     meanings = [text for text in meanings if text]
