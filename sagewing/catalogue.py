@@ -170,7 +170,7 @@ _BUILT_IN = (
     CatalogueEntry(
         BANK,
         "bank of 25 EKFs",
-        "#7A3E9D",
+        "#6A5ACD",
         lambda model, Q0, R0, learned: Bank.grid(model, Q0, R0),
         modes=True,
         shown_by=(CHAOS, FLIGHT),

@@ -44,7 +44,7 @@ class FixedGain(eqx.Module):
 
     @property
     def n_x(self):
-        return self.q0.size
+        return self.model.n_x or self.q0.size
 
     @property
     def n_z(self):

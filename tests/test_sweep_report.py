@@ -92,6 +92,6 @@ def test_tables_name_every_variant_in_eighty_columns_and_beside_the_paper(tmp_pa
         assert VARIANTS[name].label in text
         assert VARIANTS[name].label in ablation.markdown(lines)
     assert "1.364 ± 1.760 | 0.857 | 4.97%" in ablation.markdown(lines)
-    assert ablation.latex(lines).count(r"\begin{tabular}") == len(lines) == 6
+    assert ablation.latex(lines).count(r"\begin{tabular}") == len(lines) == 7
     violins(lines, "rossler", tmp_path / "violins.png")
     assert (tmp_path / "violins.png").stat().st_size > 10_000

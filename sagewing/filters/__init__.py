@@ -4,12 +4,13 @@ from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionSte
 from sagewing.filters.bank import Bank
 from sagewing.filters.chunks import LongSmoothing, smooth_long
 from sagewing.filters.enn_akf import ENNAKF
+from sagewing.filters.filter_state import FilterState
 from sagewing.filters.gain_networks import LEKF, KalmanNet
 from sagewing.filters.linearizations import Iterated, Unscented
 from sagewing.filters.named import EKF, NDRSageHusa, SageHusa, per_prediction_step
 from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
-from sagewing.filters.recursion import AdaptiveFilter, FilterState
+from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
 from sagewing.filters.run import Result, Saved, run, run_from, run_saving, run_smoothing, smooth
 from sagewing.filters.smoother import History, Smoothed

@@ -14,7 +14,7 @@ from sagewing.filters.correlations import Correlations, correlations, off_diagon
 from sagewing.filters.equations import broadcast_to_batch, mask_missing_channels
 from sagewing.filters.kernels import diagonal, diagonal_matrix
 from sagewing.filters.lifting import PerRecord, per_sample
-from sagewing.filters.step import RememberedNoise
+from sagewing.filters.step import RememberedNoise, StepInfo
 from sagewing.shapes import (
     Arrived,
     Covariances,
@@ -29,7 +29,8 @@ from sagewing.shapes import (
 )
 
 if TYPE_CHECKING:
-    from sagewing.filters.recursion import AdaptiveFilter, FilterState
+    from sagewing.filters.filter_state import FilterState
+    from sagewing.filters.recursion import AdaptiveFilter
 
 
 class Base(NamedTuple):
@@ -81,10 +82,20 @@ def begin_correlations(filt: "AdaptiveFilter", q: Errors, r: Measurements) -> Co
     return Correlations(C_q, correlations(r, R_off))
 
 
+class ProcessNoise(NamedTuple):
+    """q of a step, its base, the off-diagonals that belong to the base if any, and the mode."""
+
+    q: Errors
+    q0: Errors
+    off: Covariances | None
+    mode: Mode
+
+
 def process_noise(
-    filt: "AdaptiveFilter", state: "FilterState", x: States, q: Errors, u: Inputs, dt: Steps
-) -> tuple[Errors, Errors, Covariances | None, Mode]:
-    """q of this step, its base, the off-diagonals that belong to the base if any, and the mode."""
+    filt: "AdaptiveFilter", state: "FilterState", u: Inputs, dt: Steps
+) -> ProcessNoise:
+    """The process noise of this step."""
+    x, q = state.x, state.q
     q0 = broadcast_to_batch(filt.q0, q)
     off = None if filt.Q_off is None else broadcast_to_batch(filt.Q_off, q)
     given = per_sample(filt.model.process_noise, x, u, dt) if filt.model.own_noise[0] else None
@@ -105,28 +116,39 @@ def process_noise(
         adapted = off_diagonal(q0, state.correlations.q)
         base = jnp.zeros_like(adapted) if off is None else off
         off = adapted if mode.adapts is None else jnp.where(mode.adapts, adapted, base)
-    return q if mode.adapts is None else jnp.where(mode.adapts, q, q0), q0, off, mode
+    q = q if mode.adapts is None else jnp.where(mode.adapts, q, q0)
+    return ProcessNoise(q, q0, off, mode)
 
 
 def measurement_noise(
-    filt: "AdaptiveFilter", state: "FilterState", x: States, r: Measurements, u: Inputs, mode: Mode
-) -> tuple[Measurements, Measurements]:
-    """r of this step and its base; a change of mode resets r to it."""
+    filt: "AdaptiveFilter", state: "FilterState", x: States, u: Inputs, mode: Mode
+) -> tuple[Measurements, Measurements, Correlations | None]:
+    """r of this step, its base, and the correlations if they are adapted.
+
+    A change of mode resets r to its base, and the correlations of R to none.
+    """
+    r, C = state.r, state.correlations
     r0 = broadcast_to_batch(filt.r0, r) if mode.now is None else _of_mode(filt.r0, mode.now)
     given = per_sample(filt.model.measurement_noise, x, u) if filt.model.own_noise[1] else None
     if given is not None:
         r0 = jnp.where(given > 0.0, given, r0)
         assert state.base.r is not None
         r = _rescaled(r, r0, state.base.r)
-    return r if mode.changed is None else jnp.where(mode.changed, r0, r), r0
+    if mode.changed is None:
+        return r, r0, C
+    if C is not None:
+        C = C._replace(r=jnp.where(mode.changed, 0.0, C.r))
+    return jnp.where(mode.changed, r0, r), r0, C
 
 
-def step_correlations(state: "FilterState", mode: Mode) -> Correlations | None:
-    """The remembered correlations; a change of mode resets those of R to none, as its R0 has."""
-    if state.correlations is None or mode.changed is None:
-        return state.correlations
-    C = state.correlations.r
-    return state.correlations._replace(r=jnp.where(mode.changed, 0.0, C))
+def remembered(
+    adapted: RememberedNoise, info: StepInfo, q_before: Errors, mode: Mode
+) -> tuple[Errors, Measurements, Correlations | None]:
+    """The noise after a step; a mode that does not adapt keeps the q before it."""
+    q, r = adapted.instead_of(info.q, info.r)
+    q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_before)
+    C = info.correlations if adapted.correlations is None else adapted.correlations
+    return q, r, C
 
 
 def R_of(

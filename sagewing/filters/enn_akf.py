@@ -6,10 +6,11 @@ import jax.numpy as jnp
 
 from sagewing.filters import checks
 from sagewing.filters.equations import broadcast_to_batch, correct, innovation
+from sagewing.filters.filter_state import FilterState
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.named import SageHusa
 from sagewing.filters.recovery import Recovering, Recovery, Verdict
-from sagewing.filters.recursion import AdaptiveFilter, FilterState
+from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.step import Step
 from sagewing.models import Model
 from sagewing.shapes import (

@@ -3,7 +3,7 @@
 The three differ in how d_k is chosen: see `attenuation.py`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,14 +12,13 @@ from jaxtyping import Array, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import base_noise
-from sagewing.filters.base_noise import Base, covariance, measurement_noise, process_noise
-from sagewing.filters.correlations import Correlations
 from sagewing.filters.equations import broadcast_to_batch, correct_rooted, likelihood
-from sagewing.filters.guards import finite_derivative
-from sagewing.filters.kernels import matvec, whiten
+from sagewing.filters.filter_state import FilterState, Prediction
+from sagewing.filters.kernels import Gain, matvec, whiten
 from sagewing.filters.linearizations import Linearizer, Taylor, Unscented
+from sagewing.filters.linearizations.linearizer import Measured
 from sagewing.filters.protocols import Dense, Rule
-from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
+from sagewing.filters.recovery import Recovering, Verdict, begin
 from sagewing.filters.square_root import Rooted, rescaled, root_of
 from sagewing.filters.step import Linearization, Step, StepInfo, Transition
 from sagewing.models import Model
@@ -30,33 +29,13 @@ from sagewing.shapes import (
     Covariances,
     Errors,
     Flags,
+    InnovationCov,
     Inputs,
     Measurements,
     States,
     Steps,
-    Values,
     Z,
 )
-
-
-class FilterState(NamedTuple):
-    """Everything the filter remembers from one step to the next.
-
-    `mode` is the mode of the measurement that `r` belongs to, if the model has several; `base` the
-    base noise of the last step, if the model has noise of its own; `U` the root of P, if the filter
-    works with it; `correlations` those of Q and R, if the filter adapts them.
-    """
-
-    x: States
-    P: Covariances
-    q: Errors
-    r: Measurements
-    memory: Any
-    recovery: Recovery
-    mode: Values | None = None
-    base: Base = Base()
-    U: Covariances | None = None
-    correlations: Correlations | None = None
 
 
 class AdaptiveFilter(Recovering):
@@ -116,61 +95,47 @@ class AdaptiveFilter(Recovering):
         self, state: FilterState, z: Measurements, u: Inputs, dt: Steps, arrived: Arrived
     ) -> tuple[FilterState, Step, Verdict]:
         """One prediction over `dt` and one correction by the channels of `z` that arrived."""
-        given = (state.x, state.P, state.U, state.q, state.r, state.correlations)
-        x, P, U, q_old, r, C = finite_derivative(given)
-        state = state._replace(correlations=C)
+        state = state.with_finite_derivative()
 
         # Predict
-        q, q0, Q_off, mode = process_noise(self, state, x, q_old, u, dt)
-        arguments = (self.model, state.recovery, x, P, u, dt)
-        x_pred, F, FPF, predicted = self.linearization.predict(*arguments)
-        Q, diagonal_Q = covariance(q, Q_off, q0), Q_off is None
-        before = Rooted(P, U).predicted(F, FPF, predicted, Q, diagonal_only=diagonal_Q)
-        P_pred = before.P
+        prior = self._predict(state, u, dt)
+        before, mode = prior.rooted, prior.mode
 
         # Innovation, and the gain by the remembered noise; an implausible channel is left out
-        r, r0 = measurement_noise(self, state, x_pred, r, u, mode)
-        C = base_noise.step_correlations(state, mode)
+        r, r0, C = base_noise.measurement_noise(self, state, prior.x, u, mode)
         R = base_noise.R_of(self, r, r0, C, arrived)
-        measured = self.linearization.measure(self.model, x_pred, P_pred, R, z, u, arrived)
-        innovation, H, _ = measured
-        diagonal_R = self.R_off is None and not self.dense and measured.error is None
-        R = measured.with_error(R)
-        found, after = before.gain(H, R, innovation, diagonal_only=diagonal_R)
-        HPH, S, L, K, _, kept = found
-        used, HPH = arrived & kept, measured.with_error(HPH)
-        nu, H = jnp.where(kept, innovation, 0.0), jnp.where(kept[:, None], H, 0.0)
-        white = whiten(L, nu)
-        linear = (Transition(self.model, x, u, dt), P, x_pred, F, FPF, P_pred, H, HPH, q0, r0)
-        linear = Linearization(*linear, mode.changed, mode.adapts)
-        info = StepInfo(nu, white, S, L, K, q, r, used, linear, C)
+        measured = self.linearization.measure(self.model, prior.x, before.P, R, z, u, arrived)
+        found, after = self._gain(before, measured, R, measured.nu)
+        kept, used = measured.kept(found.kept), arrived & found.kept
+        white, HPH = whiten(found.L, kept.nu), measured.with_error(found.HPH)
+        linear = (Transition(self.model, state.x, u, dt), state.P, prior.x, prior.F, prior.FPF)
+        linear = (*linear, before.P, kept.H, HPH, prior.q0, r0, mode.changed, mode.adapts)
+        info = (kept.nu, white, found.S, found.L, found.K, prior.q, r, used)
+        info = StepInfo(*info, Linearization(*linear), C)
 
         # The noise of this step, and the gain by it
         noise, pending = self.rule.before_gain(state.memory, info)
+        final, plausible = found, found.kept
         if noise.differs:
-            before = before.with_noise(noise)
-            r_gain, C_gain = noise.instead_of(r, C)
-            R = measured.with_error(base_noise.R_of(self, r_gain, r0, C_gain, used))
-            again, after = before.gain(H, R, None, diagonal_only=diagonal_R)
-            S, K, kept = again.S, again.K, kept & again.kept
+            before, (r_gain, C_gain) = before.with_noise(noise), noise.instead_of(r, C)
+            R = base_noise.R_of(self, r_gain, r0, C_gain, used)
+            final, after = self._gain(before, kept, R, None)
+            plausible = plausible & final.kept
 
         # Correct, and the noise to remember
-        dx, P_post = matvec(K, nu), after.P
-        x, (P, U), corrected = correct_rooted(self.model, x_pred, before, dx, after)
-        adapted, memory = self.rule.after_correction(pending, info, dx, P_post)
-        q, r = adapted.instead_of(q, r)
-        q = q if mode.adapts is None else jnp.where(mode.adapts, q, q_old)
-        C = C if adapted.correlations is None else adapted.correlations
-
-        verdict = Verdict(arrived, kept, predicted & corrected)
-        recovery, base = state.recovery.after_step(dt), state.base.after_step(q0, r0)
-        state = FilterState(x, P, q, r, memory, recovery, mode.now, base, U, C)
-        values = (*base.changing(adapted, q, r, mode), adapted.d)
-        values = (*likelihood(white, L, used), verdict.ok, recovery.restarts, *values)
-        internals = (x_pred, before.P, F, H, innovation, nu, S, K, adapted.trace)
-        internals = (*internals, predicted, corrected)
-        internals = internals if C is None else (*internals, *C.covariances(q, r))
-        return state, Step(x, P, *values, *internals), verdict
+        dx = matvec(final.K, kept.nu)
+        x, (P, U), corrected = correct_rooted(self.model, prior.x, before, dx, after)
+        adapted, memory = self.rule.after_correction(pending, info, dx, after.P)
+        q, r, C = base_noise.remembered(adapted, info, state.q, mode)
+        verdict = Verdict(arrived, plausible, prior.ok & corrected)
+        recovery, base = state.recovery.after_step(dt), state.base.after_step(prior.q0, r0)
+        after_step = FilterState(x, P, q, r, memory, recovery, mode.now, base, U, C)
+        Q, R = (None, None) if C is None else C.covariances(q, r)
+        counts, changing = (verdict.ok, recovery.restarts), base.changing(adapted, q, r, mode)
+        step = Step(x, P, *likelihood(white, found.L, used), *counts, *changing, adapted.d)
+        step = step._replace(x_pred=prior.x, P_pred=before.P, F=prior.F, H=kept.H, nu=kept.nu)
+        step = step._replace(innovation=measured.nu, S=final.S, K=final.K, trace=adapted.trace)
+        return after_step, step._replace(predicted=prior.ok, corrected=corrected, Q=Q, R=R), verdict
 
     def predict_only(self, state: FilterState, u: Inputs, dt: Steps) -> tuple[FilterState, Step]:
         """A step between two measurements: predict x and P without calling the rule.
@@ -178,22 +143,33 @@ class AdaptiveFilter(Recovering):
         x and P are those of a `step` in which nothing arrives. The rule's memory does not change,
         so that it counts measurements and not predictions.
         """
-        arguments = (self.model, state.recovery, state.x, state.P, u, dt)
-        x_pred, F, FPF, predicted = self.linearization.predict(*arguments)
-        q, q0, Q_off, _ = process_noise(self, state, state.x, state.q, u, dt)
-        Q, rooted = covariance(q, Q_off, q0), Rooted(state.P, state.U)
-        rooted = rooted.predicted(F, FPF, predicted, Q, diagonal_only=Q_off is None)
-        P_pred, no_dx = rooted.P, jnp.zeros_like(state.q)
-        x, (P, U), corrected = correct_rooted(self.model, x_pred, rooted, no_dx, rooted)
-        nothing = jnp.zeros_like(state.r, bool)
-        verdict = Verdict(nothing, nothing, predicted & corrected)
+        prior = self._predict(state, u, dt)
+        no_dx, no_nu, none = (jnp.zeros_like(a) for a in (state.q, state.r, state.x[0]))
+        corrected = correct_rooted(self.model, prior.x, prior.rooted, no_dx, prior.rooted)
+        x, (P, U), corrected = corrected
+        nothing = jnp.zeros_like(no_nu, bool)
+        verdict = Verdict(nothing, nothing, prior.ok & corrected)
         state = state._replace(x=x, P=P, U=U, recovery=state.recovery.after_step(dt))
-        none, no_nu = jnp.zeros_like(x[0]), jnp.zeros_like(state.r)
-        d = jnp.zeros((len(state.q) + len(no_nu), *none.shape), x.dtype)
-        counts = (verdict.ok, state.recovery.restarts)
-        step = Step(x, P, none, none, *counts, state.q, state.r, d, x_pred, P_pred, F)
-        step = step._replace(innovation=no_nu, nu=no_nu, predicted=predicted, corrected=corrected)
+        d = jnp.zeros((len(no_dx) + len(no_nu), *none.shape), none.dtype)
+        step = Step(x, P, none, none, verdict.ok, state.recovery.restarts, state.q, state.r, d)
+        step = step._replace(x_pred=prior.x, P_pred=prior.rooted.P, F=prior.F, nu=no_nu)
+        step = step._replace(innovation=no_nu, predicted=prior.ok, corrected=corrected)
         return self.recovered(state, verdict), step
+
+    def _predict(self, state: FilterState, u: Inputs, dt: Steps) -> Prediction:
+        noise = base_noise.process_noise(self, state, u, dt)
+        arguments = (self.model, state.recovery, state.x, state.P, u, dt)
+        x, F, FPF, ok = self.linearization.predict(*arguments)
+        Q = base_noise.covariance(noise.q, noise.off, noise.q0)
+        rooted = Rooted(state.P, state.U)
+        rooted = rooted.predicted(F, FPF, ok, Q, diagonal_only=noise.off is None)
+        return Prediction(x, F, FPF, rooted, ok, noise.q, noise.q0, noise.mode)
+
+    def _gain(
+        self, before: Rooted, measured: Measured, R: InnovationCov, nu: Measurements | None
+    ) -> tuple[Gain, Rooted]:
+        diagonal_R = self.R_off is None and not self.dense and measured.error is None
+        return before.gain(measured.H, measured.with_error(R), nu, diagonal_only=diagonal_R)
 
     def root_after(self, state: FilterState, shrink: Errors, widen: Flags) -> dict[str, Any]:
         """The root of P, as `recover` changes P."""

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax.numpy as jnp
+
 from sagewing.filters.recovery import Recovery
 from sagewing.models import Model
 from sagewing.shapes import (
@@ -30,6 +32,11 @@ class Measured(NamedTuple):
     def with_error(self, R: InnovationCov) -> InnovationCov:
         """R, or H P H^T, and the covariance of the linearisation error."""
         return R if self.error is None else R + self.error
+
+    def kept(self, channels: Arrived) -> "Measured":
+        """Zeros in nu and H for the other channels."""
+        nu, H = jnp.where(channels, self.nu, 0.0), jnp.where(channels[:, None], self.H, 0.0)
+        return self._replace(nu=nu, H=H)
 
 
 @runtime_checkable
