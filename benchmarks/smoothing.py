@@ -34,9 +34,9 @@ def main() -> None:
     }
     contenders = {"dynamax smoother": over_records(dynamax_smoother, model, records)}
     for name, filt in filters.items():
-        contenders[f"{name}, smoothed"] = lambda filt=filt: (
-            sw.run(filt, x0, P0, z, dt=DT, smooth=True)[:-1]
-        )
+        contenders[f"{name}, smoothed"] = lambda filt=filt: sw.run(
+            filt, x0, P0, z, dt=DT, smooth=True
+        )[:-1]
     seconds = race(contenders)
     show(f"{RUNS} x {STEPS} steps, time for each step", seconds, "dynamax smoother", RUNS * STEPS)
 

@@ -96,7 +96,7 @@ def test_a_filter_from_outside_is_in_the_chaos_benchmark(tmp_path, capsys):
     rows = json.loads((tmp_path / "b" / "result.json").read_text())["rows"]
     # Its steps have no prediction, so that it cannot be smoothed
     assert [row["filter"] for row in rows] == ["ekf", "ekf-smoothed", "fixed-gain"]
-    assert rows[1]["armse_mean"] < 0.9 * rows[0]["armse_mean"]
+    assert rows[1]["armse_mean"] < rows[0]["armse_mean"]
     assert np.isfinite(rows[2]["armse_mean"])
     assert "| Fixed gain |" in (tmp_path / "b" / "table.md").read_text()
 

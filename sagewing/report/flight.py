@@ -120,7 +120,8 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
 
 def _attitudes(rows: list[dict[str, Any]]) -> list[str]:
     """Which filters have the paper's states and which an error state, if there are both."""
-    kinds = {row["filter"]: row["attitude"] for row in rows if "attitude" in row}
+    filtered = [row for row in rows if not catalogue.is_smoothed(row["filter"])]
+    kinds = {row["filter"]: row["attitude"] for row in filtered if "attitude" in row}
     papers = [LABELS[name] for name, kind in kinds.items() if kind == "euler"]
     if not papers or len(papers) == len(kinds):
         return []
