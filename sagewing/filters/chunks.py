@@ -49,8 +49,7 @@ def in_chunks(
     state = filt.init(*checks.start(filt, x0, P0, ()))
     for rows in _slices(len(record[0]), steps):
         state, values = _filtered(filt, state, _padded(record, rows, steps), save)
-        size = rows.stop - rows.start
-        yield rows, jax.tree.map(lambda a, n=size: np.asarray(a)[:n], values), state
+        yield rows, _first(rows.stop - rows.start, values), state
 
 
 def estimate_only(step: Step, extra: Any) -> Smoothed:
@@ -104,20 +103,19 @@ def smooth_long(
     for rows in slices:
         part = np.flatnonzero(kept[rows])
         flags = np.pad(kept[rows], (0, steps - (rows.stop - rows.start)))
-        chosen = np.pad(part, (0, most - len(part)))
-        given = (_padded(record, rows, steps), flags, chosen, len(part))
-        state, thinning, values, own = _thinned(filt, state, thinning, given, save)
-        count = len(part)
-        filtered.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], values))
-        needed.append((count, jax.tree.map(np.asarray, own)))
+        chosen, own = np.pad(part, (0, most - len(part))), np.arange(most) < len(part)
+        given = (_padded(record, rows, steps), flags, chosen, own)
+        state, thinning, values, needs = _thinned(filt, state, thinning, given, save)
+        filtered.append(_first(len(part), values))
+        needed.append((len(part), jax.tree.map(np.asarray, needs)))
         report(0.9 * rows.stop / T)
     last = thinning.history
     later = Adjoint(last.gradient, last.hessian, jnp.zeros_like(last.gradient[0]))
     smoothed = []
     while needed:  # memory is given back on the way
-        count, own = needed.pop()
-        later, values = _smoothed(filt, later, own, save_smoothed)
-        smoothed.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], values))
+        count, needs = needed.pop()
+        later, values = _smoothed(filt, later, needs, save_smoothed)
+        smoothed.append(_first(count, values))
     report(1.0)
     return LongSmoothing(np.flatnonzero(kept), _joined(filtered), _joined(smoothed[::-1]))
 
@@ -149,6 +147,10 @@ def _padded(record: Rows, rows: slice, steps: int) -> Rows:
     return part_z, part_u, np.pad(dt[rows], (0, fill))
 
 
+def _first(count: int, values: Any) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a)[:count], values)
+
+
 def _joined(parts: list[Any]) -> Any:
     return jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
 
@@ -165,13 +167,12 @@ def _thinned(
     filt: Filter, state: Any, thinning: Thinning, given: Any, save: Save
 ) -> tuple[Any, Thinning, Any, KeptStep]:
     """A chunk forward: what is saved and needed of the chosen steps."""
-    (z, u, dt), keep, chosen, count = given
+    (z, u, dt), keep, chosen, own = given
     arrived = jnp.isfinite(z)
     z = jnp.where(arrived, z, 0.0)
     end, values = scan_thinned(filt, (state, thinning), (z, u, dt, arrived), keep, save)
     saved, kept = jax.tree.map(lambda a: a[chosen], values)
-    # The others complete the chunk, and go backward as they came
-    own = jnp.arange(len(chosen)) < count
+    # What is not its own completes the chunk, and changes nothing on the way back
     A, gradient, hessian = kept.history
     A = jnp.where(own[:, None, None], A, jnp.eye(A.shape[-1], dtype=A.dtype))
     gradient = jnp.where(own[:, None], gradient, 0.0)
