@@ -45,6 +45,7 @@ five-minutes: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/batched_ekf.py
+	$(BIN)/python benchmarks/smoothing.py
 	$(BIN)/python benchmarks/chaos_table.py
 	$(BIN)/python benchmarks/training_step.py
 	$(BIN)/python benchmarks/online_step.py

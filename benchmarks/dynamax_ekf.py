@@ -1,4 +1,4 @@
-"""dynamax's EKF over a batch of chaotic records: the yardstick for speed."""
+"""dynamax over a batch of chaotic records: the yardstick for speed."""
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,17 @@ from sagewing.problems.chaos import DT, Q_BASE, R_BASE
 
 def dynamax_ekf(model, records):
     """dynamax's EKF over all records, each from its own start."""
+    return over_records(filtered, model, records)
+
+
+def filtered(params, z):
+    """dynamax's EKF over one record."""
+    out = extended_kalman_filter(params, z)
+    return out.filtered_means, out.filtered_covariances, out.marginal_loglik
+
+
+def over_records(estimate, model, records):
+    """`estimate(params, z)` over all records, each from its own start."""
 
     @jax.jit
     def run(x0, z):
@@ -21,8 +32,7 @@ def dynamax_ekf(model, records):
                 emission_function=lambda x: model.observe(x, None),
                 emission_covariance=jnp.diag(jnp.asarray(R_BASE)),
             )
-            out = extended_kalman_filter(params, z)
-            return out.filtered_means, out.filtered_covariances, out.marginal_loglik
+            return estimate(params, z)
 
         return jax.vmap(one)(x0, z)
 

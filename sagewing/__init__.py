@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sagewing.filters import StepNoise as StepNoise
     from sagewing.filters import Unscented as Unscented
     from sagewing.filters import smooth as smooth
+    from sagewing.filters import smooth_long as smooth_long
     from sagewing.filters.reported import with_reported_noise as with_reported_noise
     from sagewing.models import ContinuousModel as ContinuousModel
     from sagewing.models import ManifoldModel as ManifoldModel
@@ -60,7 +61,7 @@ _NAMES_BY_MODULE = {
     "sagewing.errors": ("InputError",),
     "sagewing.filters": (
         *("EKF", "ENNAKF", "LEKF", "VBAKF", "KalmanNet", "NDRSageHusa", "OracleEKF"),
-        *("Result", "SageHusa", "Saved", "Smoothed", "smooth"),
+        *("Result", "SageHusa", "Saved", "Smoothed", "smooth", "smooth_long"),
         *("AdaptiveFilter", "Attenuation", "AttenuationPolicy", "AttenuationRule", "Estimate"),
         *("Filter", "RememberedNoise", "Rule", "Step", "StepInfo", "StepNoise"),
         *("Bank", "Iterated", "RobustEKF", "Unscented"),

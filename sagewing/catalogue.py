@@ -17,6 +17,7 @@ Then `bench chaos --filters ekf,mine` has a row of it; with `shown_by=(catalogue
 by default. The noise over time of an entry that `adapts` is drawn, if its steps have q, r and d.
 """
 
+import colorsys
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ GATE = 3.0
 ORACLE, SHARED, UNIVERSAL = "ekf-oracle", "ndr-shared", "ndr-universal"
 GATED, ROBUST, BANK = "ekf-nominal-gated", "ekf-robust", "bank"
 ONBOARD, DEAD_RECKONING = "onboard", "imu-only"
+# What the row of a filter's smoothed estimates has after the filter's name.
+SMOOTHED = "-smoothed"
 # Commands with a default selection of filters.
 CHAOS, FLIGHT, DEMO = "bench chaos", "bench flight", "demo"
 
@@ -220,15 +223,47 @@ def add(entry: CatalogueEntry) -> None:
 
 
 def find(name: str) -> CatalogueEntry | None:
-    """The entry of this name, or None."""
-    return _entries.get(name)
+    """The entry of this name, or None; a filter's smoothed estimates have its label and hue."""
+    if not is_smoothed(name):
+        return _entries.get(name)
+    own = _entries.get(name.removesuffix(SMOOTHED))
+    if own is None:
+        return None
+    return CatalogueEntry(
+        name,
+        f"{own.label}, smoothed",
+        _variant(own.colour),
+        None,
+        not_built=f"it is the smoothed estimate of {own.name}, which --smooth adds",
+    )
+
+
+def smoothed(name: str) -> str:
+    """The name of a filter's smoothed estimates."""
+    return name + SMOOTHED
+
+
+def is_smoothed(name: str) -> bool:
+    """Whether a row's name is that of smoothed estimates."""
+    return name not in _entries and name.endswith(SMOOTHED)
+
+
+def _variant(colour: str) -> str:
+    """A lighter colour of the same hue, or of a light colour a darker one."""
+    parts = (int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5))
+    hue, lightness, saturation = colorsys.rgb_to_hls(*parts)
+    lightness += 0.25 if lightness < 0.45 else -0.25
+    return "#" + "".join(
+        f"{round(255 * part):02X}" for part in colorsys.hls_to_rgb(hue, lightness, saturation)
+    )
 
 
 def entry(name: str) -> CatalogueEntry:
     """The entry of this name; refuses an unknown name."""
-    if name not in _entries:
+    found = find(name)
+    if found is None:
         raise InputError(f"There is no filter {name!r}; known: {', '.join(buildable())}.")
-    return _entries[name]
+    return found
 
 
 def entries() -> tuple[CatalogueEntry, ...]:

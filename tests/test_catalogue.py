@@ -91,11 +91,13 @@ def added(monkeypatch):
 @pytest.mark.usefixtures("added")
 def test_a_filter_from_outside_is_in_the_chaos_benchmark(tmp_path, capsys):
     args = ["--runs", "12", "--steps", "20", "--systems", "lorenz", "--filters", "ekf,fixed-gain"]
-    main(["bench", "chaos", "--out", str(tmp_path / "b"), *args])
+    main(["bench", "chaos", "--out", str(tmp_path / "b"), *args, "--smooth"])
     assert "Fixed gain" in capsys.readouterr().out
     rows = json.loads((tmp_path / "b" / "result.json").read_text())["rows"]
-    assert [row["filter"] for row in rows] == ["ekf", "fixed-gain"]
-    assert np.isfinite(rows[1]["armse_mean"])
+    # Its steps have no prediction, so that it cannot be smoothed
+    assert [row["filter"] for row in rows] == ["ekf", "ekf-smoothed", "fixed-gain"]
+    assert rows[1]["armse_mean"] < rows[0]["armse_mean"]
+    assert np.isfinite(rows[2]["armse_mean"])
     assert "| Fixed gain |" in (tmp_path / "b" / "table.md").read_text()
 
 
@@ -137,6 +139,16 @@ def test_a_filter_from_outside_is_stepped_online_and_its_exported_c_agrees(tmp_p
 def test_label_and_colour_are_those_of_the_entry():
     assert (label("fixed-gain"), light("fixed-gain")) == ("Fixed gain", COLOUR)
     assert "fixed-gain" in catalogue.buildable()
+
+
+def test_smoothed_estimates_have_a_label_and_a_colour_of_their_own():
+    names = catalogue.buildable()
+    own = {light(catalogue.smoothed(name)) for name in names}
+    assert not own & {light(name) for name in names}
+    assert len(own) == len(names)
+    assert label("ekf-smoothed") == "EKF, smoothed"
+    with pytest.raises(sw.InputError, match=r"ekf-smoothed cannot be built: .* --smooth adds"):
+        catalogue.check("ekf-smoothed")
 
 
 @pytest.mark.parametrize(

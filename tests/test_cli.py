@@ -109,10 +109,13 @@ def test_demo_prints_a_table_and_leaves_its_result_and_a_page(tmp_path, capsys, 
 def test_bench_flight_runs_own_weights_and_leaves_tables_and_figures(tmp_path, weights, capsys):
     out, policy = tmp_path / "b", weights / "flight-sim-paper-ndr"
     args = ["--seeds", "1", "--filters", "ekf,ndr", "--scenarios", "denial", "--noise", "good"]
-    main(["bench", "flight", "--out", str(out), *args, "--weights", f"ndr={policy}"])
+    args += ["--weights", f"ndr={policy}", "--smooth"]
+    main(["bench", "flight", "--out", str(out), *args])
     assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())
     result = json.loads((out / "result.json").read_text())
-    assert [r["filter"] for r in result["rows"]] == ["ekf", "ndr", "imu-only"]
+    rows = {r["filter"]: r for r in result["rows"]}
+    assert list(rows) == ["ekf", "ekf-smoothed", "ndr", "ndr-smoothed", "imu-only"]
+    assert rows["ekf-smoothed"]["worst_m"] < rows["ekf"]["worst_m"]
     assert (result["settings"]["noise"], result["settings"]["data"]) == ("good", "sim")
     assert "flights in noise and in blackout" in (out / "report.html").read_text()
     for name in ("errors", "tracking-denial", "adaptation-denial"):

@@ -36,7 +36,7 @@ def run_command(*args):
 def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path, flight, capsys):
     log, out = tmp_path / "flight.ulg", tmp_path / "out"
     log.write_bytes(ulog_bytes(px4(with_noise(flight))))
-    given = ("run", log, "--filter", "ekf,ndr", "--outage", "3:4", "--out", out)
+    given = ("run", log, "--filter", "ekf,ndr", "--outage", "3:4", "--smooth", "--out", out)
     run_command(*given, "--json", tmp_path / "copy.json", "--quiet")
     said = capsys.readouterr()
     assert "NDR-SHKF" in said.out
@@ -45,7 +45,12 @@ def test_run_writes_a_trajectory_a_filter_and_never_over_what_is_there(tmp_path,
     assert said.err == ""
     result = json.loads((out / "result.json").read_text())
     assert (result["schema"], result["command"]) == (1, "run")
-    assert [row["filter"] for row in result["rows"]] == ["ekf", "ndr"]
+    names = ["ekf", "ekf-smoothed", "ndr", "ndr-smoothed"]
+    assert [row["filter"] for row in result["rows"]] == names
+    worst = [row["worst_m"] for row in result["rows"]]
+    assert worst[1] < worst[0]
+    smoothed = np.loadtxt(out / "ekf-smoothed.tum")
+    np.testing.assert_allclose(smoothed[:, 1:4], position_at(smoothed[:, 0] - 100.0), atol=0.5)
     assert result == json.loads((tmp_path / "copy.json").read_text())
     assert "NDR-SHKF" in (out / "report.html").read_text()
     rows = np.loadtxt(out / "ndr.tum")

@@ -198,6 +198,9 @@ def test_every_record_of_a_batch_is_smoothed_as_alone():
     alone = sw.run(filt, START, np.eye(2), z[1], dt=dt[1], mask=mask[1], smooth=True).smoothed
     np.testing.assert_allclose(made.x[1], alone.x, atol=1e-12)
     np.testing.assert_allclose(made.P[1], alone.P, atol=1e-12)
+    x, P = expected(filt, START, np.eye(2), z[1], dt=dt[1], mask=mask[1])
+    np.testing.assert_allclose(alone.x, x, atol=1e-9)
+    np.testing.assert_allclose(alone.P, P, atol=1e-9)
     history = sw.run(filt, START, np.eye(2), z, dt=dt, mask=mask, history=True)
     again = sw.smooth(filt, history)
     np.testing.assert_allclose(again.x, made.x, atol=1e-12)

@@ -39,6 +39,8 @@ class BenchChaos:
     """measurements in a record"""
     seed: int = 0
     """draws the records; no shipped filter was trained on this stream"""
+    smooth: bool = False
+    """add a row FILTER-smoothed of each filter's estimates by the whole record"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
 
@@ -68,6 +70,7 @@ class BenchChaos:
                         steps=self.steps,
                         filters=filters,
                         learned=learned,
+                        smooth=self.smooth,
                         report=report,
                     )
                 )
@@ -79,6 +82,7 @@ class BenchChaos:
             "systems": systems,
             "runs": self.runs,
             "steps": self.steps,
+            "smooth": self.smooth,
             "weights": list(self.weights),
             "truth_divergence_pct": truth_lost,
         }

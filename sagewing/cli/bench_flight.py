@@ -55,6 +55,8 @@ class BenchFlight:
     """draws of the noise for each flight"""
     seed: int = 0
     """draws the noise and the simulated flights; no shipped filter was trained on these"""
+    smooth: bool = False
+    """add a row FILTER-smoothed of each filter's estimates by the whole record"""
     weights: tuple[str, ...] = ()
     """own weights in place of the shipped ones, as FILTER=DIR"""
 
@@ -81,6 +83,7 @@ class BenchFlight:
             attitude=self.attitude,
             seed=self.seed,
             seeds=self.seeds,
+            smooth=self.smooth,
         )
         rows = [row for comparison in comparisons for row in comparison.rows]
         settings = {
@@ -92,6 +95,7 @@ class BenchFlight:
             "without_pose": self.without_pose or data.without_pose,
             "attitude": self.attitude,
             "seeds": self.seeds,
+            "smooth": self.smooth,
             "weights": list(self.weights),
             "vehicle": data.vehicle._asdict(),
         }
@@ -129,6 +133,7 @@ def compare_all(
     attitude: Attitude | None = None,
     seed: int,
     seeds: int,
+    smooth: bool = False,
 ) -> list[FlightComparison]:
     """The filters on the held-out flights in every scenario, with a progress bar."""
     comparisons = []
@@ -151,6 +156,7 @@ def compare_all(
                     noise=NOISE[noise],
                     seed=seed,
                     seeds=seeds,
+                    smooth=smooth,
                     report=report,
                 )
             )

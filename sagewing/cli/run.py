@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from sagewing import catalogue
 from sagewing.cli import console
 from sagewing.cli.output import NewOutput
 from sagewing.errors import InputError
@@ -54,6 +55,8 @@ class Run:
     outage: str | None = None
     """hide the pose for a while, as T0:T1 in seconds from the first pose; several with commas"""
     output: NewOutput = NewOutput(Path("out/run"))
+    smooth: bool = False
+    """add the estimates by the whole log, FILTER-smoothed, to the files, the table and the page"""
     map: Path | None = None
     """a TOML file that names columns or topics"""
 
@@ -62,7 +65,8 @@ class Run:
         filters = [name.strip() for name in self.filter.split(",")]
         check_filters(filters)
         outages = windows(self.outage)
-        self.output.check((*map(_file, filters), RESULT, PAGE, SCENE))
+        made = [*filters, *(map(catalogue.smoothed, filters) if self.smooth else ())]
+        self.output.check((*map(_file, made), RESULT, PAGE, SCENE))
         log_map = None if self.map is None else read_map(self.map)
         learned = self._learned(filters)
         with console.err.status("reading the log"):
@@ -72,7 +76,7 @@ class Run:
         console.notes(notes)
         check_outages(line, outages)
         estimates = self._estimated(log, line, filters, learned, outages)
-        self._write(estimates, line, filters, outages, notes)
+        self._write(estimates, line, filters, made, outages, notes)
         console.out.print(terminal(log_report.table(estimates.rows)))
         console.out.print(log_report.caption(estimates.rows))
         console.notes(log_report.refusals(estimates.rows))
@@ -113,6 +117,7 @@ class Run:
                 outages=outages,
                 position_std=log.position_std,
                 attitude_std=log.attitude_std,
+                smooth=self.smooth,
                 report=report,
             )
 
@@ -121,19 +126,21 @@ class Run:
         estimates: LogEstimates,
         line: Timeline,
         filters: Sequence[str],
+        made: Sequence[str],
         outages: Sequence[tuple[float, float]],
         notes: Sequence[str],
     ) -> None:
         out = self.output.out
         out.mkdir(parents=True, exist_ok=True)
         for track in estimates.scene.tracks:
-            if track.name in filters:
+            if track.name in made:
                 write_atomically(out / _file(track.name), _trajectory(track, estimates, line))
         settings = {
             "log": str(self.log),
             "filters": list(filters),
             "policy": self.policy,
             "outages": [list(window) for window in outages],
+            "smooth": self.smooth,
             "map": None if self.map is None else str(self.map),
             "seconds": float(line.t[-1]),
             "steps": len(line.t),

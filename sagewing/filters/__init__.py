@@ -2,6 +2,7 @@
 
 from sagewing.filters.attenuation import Fading, Frozen, Gated, PerPredictionStep
 from sagewing.filters.bank import Bank
+from sagewing.filters.chunks import LongSmoothing, smooth_long
 from sagewing.filters.enn_akf import ENNAKF
 from sagewing.filters.filter_state import FilterState
 from sagewing.filters.gain_networks import LEKF, KalmanNet
@@ -11,7 +12,7 @@ from sagewing.filters.oracle import OracleEKF
 from sagewing.filters.protocols import AttenuationPolicy, Filter, Rule
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
-from sagewing.filters.run import Result, Saved, run, run_from, run_saving, smooth
+from sagewing.filters.run import Result, Saved, run, run_from, run_saving, run_smoothing, smooth
 from sagewing.filters.smoother import History, Smoothed
 from sagewing.filters.step import (
     Attenuation,
@@ -43,6 +44,7 @@ __all__ = [
     "History",
     "Iterated",
     "KalmanNet",
+    "LongSmoothing",
     "NDRSageHusa",
     "OracleEKF",
     "PerPredictionStep",
@@ -61,5 +63,7 @@ __all__ = [
     "run",
     "run_from",
     "run_saving",
+    "run_smoothing",
     "smooth",
+    "smooth_long",
 ]

@@ -75,7 +75,8 @@ def diagonal(A: Matrix) -> Matrix:
 
 
 def _diagonal(A):
-    return jnp.stack([A[i, i] for i in range(A.shape[0])])
+    n = A.shape[0]
+    return A.reshape(n * n, *A.shape[2:])[:: n + 1]
 
 
 @jax.custom_vjp
@@ -161,9 +162,10 @@ def _propagate_forward(F, P, constants):
     moving = F.shape[0] - constants
     F_m = F[:moving]
     FP = matmul(F_m, P)
-    propagated = symmetric(
-        matmul(F_m, transpose(FP))
-    )  # F's zeros on the left: no row of C for them
+    propagated = matmul(F_m, transpose(FP))  # F's zeros on the left: no row of C for them
+    if moving > 4:  # every entry is read twice
+        propagated = prevent_fusion(propagated)
+    propagated = symmetric(propagated)
     if constants == 0:
         return propagated, (F_m, FP, P)
     cross = FP[:, moving:]

@@ -1,21 +1,18 @@
 """The loop over the steps of a record, used by `run`, training and the studies."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from sagewing.filters import checks
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.smoother import History, history_of
 from sagewing.filters.step import Estimate, Step
-from sagewing.shapes import Numbers, real_dtype
+from sagewing.shapes import Arrived, Inputs, Measurements, Steps
 
 # Selects what is saved of a step, from the step and the extra input of its measurement.
 Save = Callable[[Step, Any], Any]
@@ -60,61 +57,44 @@ def scan(
     if history:
         save = partial(_with_history, filt, save)
 
-    def measured(state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any) -> Any:
-        state, step = filt.step(state, z, u, dt, arrived)
-        return state, save(step, extra)
-
     def body(state: Any, given: Any) -> tuple[Any, Any]:
-        if not predict_between or not isinstance(filt, AdaptiveFilter):
-            return measured(state, *given)
-        unmeasured = partial(_unmeasured, filt, save)
-        return jax.lax.cond(jnp.any(given[3]), measured, unmeasured, state, *given)
+        z, u, dt, arrived, extra = given
+        use = partial(_saved, save, extra)
+        return one_step(filt, state, z, u, dt, arrived, use, predict_between=predict_between)
 
     return jax.lax.scan(body, state, (z, u, dt, arrived, extra), unroll=unroll)
 
 
+def one_step(
+    filt: Filter,
+    state: Any,
+    z: Measurements,
+    u: Inputs,
+    dt: Steps,
+    arrived: Arrived,
+    use: Callable[[Step], Any],
+    *,
+    predict_between: bool,
+) -> tuple[Any, Any]:
+    """One step: the new state, and what `use` makes of the `Step`; see `scan`."""
+
+    def measured(state: Any) -> tuple[Any, Any]:
+        state, step = filt.step(state, z, u, dt, arrived)
+        return state, use(step)
+
+    if not predict_between or not isinstance(filt, AdaptiveFilter):
+        return measured(state)
+
+    def unmeasured(state: Any) -> tuple[Any, Any]:
+        state, step = filt.predict_only(state, u, dt)
+        return state, use(step)
+
+    return jax.lax.cond(jnp.any(arrived), measured, unmeasured, state)
+
+
+def _saved(save: Save, extra: Any, step: Step) -> Any:
+    return save(step, extra)
+
+
 def _with_history(filt: Filter, save: Save, step: Step, extra: Any) -> tuple[Any, History]:
     return save(step, extra), history_of(filt, step)
-
-
-def _unmeasured(
-    filt: AdaptiveFilter, save: Save, state: Any, z: Any, u: Any, dt: Any, arrived: Any, extra: Any
-) -> tuple[Any, Any]:
-    state, step = filt.predict_only(state, u, dt)
-    return state, save(step, extra)
-
-
-def in_chunks(
-    filt: Filter,
-    x0: Numbers,
-    P0: Numbers,
-    z: Numbers,
-    u: Numbers,
-    dt: Numbers,
-    save: Save,
-    *,
-    steps: int,
-) -> Iterator[tuple[slice, Any, Any]]:
-    """Run a long record in chunks of `steps`: yields the rows, the saved values and the state.
-
-    Only one chunk is in memory. Steps without a measurement only predict (see `scan`).
-    """
-    real = real_dtype()
-    z, u, dt = (np.asarray(a, real) for a in (z, u, dt))
-    state = filt.init(*checks.start(filt, x0, P0, ()))
-    for first in range(0, len(z), steps):
-        last = min(first + steps, len(z))
-        fill = steps - (last - first)  # steps without time or measurement complete the last chunk
-        part_z = np.pad(z[first:last], ((0, fill), (0, 0)), constant_values=np.nan)
-        part_u = np.pad(u[first:last], ((0, fill), (0, 0)))
-        part_dt = np.pad(dt[first:last], (0, fill))
-        state, values = _chunk(filt, state, part_z, part_u, part_dt, save)
-        size = last - first
-        yield slice(first, last), jax.tree.map(lambda a, n=size: np.asarray(a)[:n], values), state
-
-
-@eqx.filter_jit
-def _chunk(filt: Filter, state: Any, z: Any, u: Any, dt: Any, save: Save) -> tuple[Any, Any]:
-    arrived = jnp.isfinite(z)
-    z = jnp.where(arrived, z, 0.0)
-    return scan(filt, state, z, u, dt, arrived, save, predict_between=True)

@@ -14,11 +14,13 @@ from sagewing.filters import checks, model_checks
 from sagewing.filters.loop import Save, estimate_of, fill_nominal_noise, scan
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
-from sagewing.filters.smoother import History, Smoothed, backward
+from sagewing.filters.smoother import History, SaveSmoothed, Smoothed, all_of, backward
 from sagewing.shapes import Numbers
 
 # The number of record sizes whose programs a filter keeps, the last used ones: each takes 10 MB.
 SIZES = 16
+# `Save`, or to keep smoothed estimates `SaveSmoothed`.
+Keep = Callable[[Any, Any], Any]
 # What a run keeps besides the estimates of every step.
 Besides = Literal["nothing", "history", "smoothed"]
 
@@ -86,6 +88,21 @@ def run_saving(
     """`sw.run` in JAX with `save`: what it returns for each step is kept instead of a `Result`."""
     state, values = _run(filt, *_start(filt, x0, P0, z, u, dt, mask), save, extra)
     return Saved(values, state)
+
+
+def run_smoothing(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None = None,
+    dt: Numbers = 0.01,
+    *,
+    save: SaveSmoothed,
+    extra: Any = None,
+) -> Any:
+    """What `save` keeps of the smoothed estimate of every step, as `run_saving` of the filtered."""
+    return _run(filt, *_start(filt, x0, P0, z, u, dt, None), save, extra, "smoothed")[1]
 
 
 def run_from(
@@ -156,7 +173,7 @@ def _run(
     filt: Filter,
     state: Any,
     record: checks.Record,
-    save: Save | None,
+    save: Keep | None,
     extra: Any,
     besides: Besides = "nothing",
 ) -> tuple[Any, Any]:
@@ -174,11 +191,11 @@ def _run(
     try:
         return _program(filt, record, save, extra, besides)(state, record, extra)
     except InputError as error:  # without JAX's notes on tracing
-        raise InputError(str(error)) from None
+        raise type(error)(str(error)) from None
 
 
 def _program(
-    filt: Filter, record: checks.Record, save: Save | None, extra: Any, besides: Besides
+    filt: Filter, record: checks.Record, save: Keep | None, extra: Any, besides: Besides
 ) -> Callable[..., tuple[Any, Any]]:
     """The compiled program for a record of this size."""
     arrays, rest = separated(filt)
@@ -193,7 +210,7 @@ def _program(
 
 @lru_cache(maxsize=64)
 def _programs(
-    rest: Rest, save: Save | None, besides: Besides
+    rest: Rest, save: Keep | None, besides: Besides
 ) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
     """The programs, by record size, of all filters that differ only in their arrays' values."""
 
@@ -212,7 +229,7 @@ def _run_record(
     filt: Filter,
     state: Any,
     record: checks.Record,
-    save: Save | None,
+    save: Keep | None,
     extra: Any,
     besides: Besides,
 ) -> tuple[Any, Any]:
@@ -229,16 +246,17 @@ def _run_record(
         inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)
     z, u, arrived, extra = inputs
     dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
-    history = besides != "nothing"
-    selected = save or estimate_of
+    smooth, history = besides == "smoothed", besides != "nothing"
+    selected = estimate_of if smooth or save is None else save
     state, values = scan(filt, state, z, u, dt, arrived, selected, extra, history=history)
     others = {}
     if history:
         values, kept = values
         others = {"history": kept}
-        if besides == "smoothed":
-            smoothed = backward(filt.model, values.x, values.P, values.restarts, kept)[1]
-            others = {"smoothed": smoothed}
+        if smooth:
+            given = (values.x, values.P, values.restarts, kept)
+            smoothed = backward(filt.model, *given, save=save or all_of, extra=extra)[1]
+            values, others = (values, {"smoothed": smoothed}) if save is None else (smoothed, {})
     if batch:
         values, others = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), (values, others))
     if save is not None:

@@ -9,6 +9,7 @@ Where the gain belongs to the filter's own P and R, these are the numbers of Rau
 Striebel. A constant state without noise, or a singular P, needs no special treatment.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -69,6 +70,19 @@ class Smoothed(NamedTuple):
     P: Covariances
 
 
+# Selects what is saved of a smoothed estimate, from it and an extra input.
+SaveSmoothed = Callable[[Smoothed, Any], Any]
+
+
+class NotSmoothed(InputError):
+    """A filter has no prediction that leads from one estimate to the next."""
+
+
+def all_of(smoothed: Smoothed, extra: Any) -> Smoothed:
+    """x and P: what is saved by default."""
+    return smoothed
+
+
 def no_later(x: States, P: Covariances, restarts: Values) -> Adjoint:
     """The adjoint after the last step: nothing was measured later."""
     return Adjoint(jnp.zeros_like(P[0]), jnp.zeros_like(P), restarts)
@@ -125,11 +139,11 @@ def smoothed(model: Model, x: States, P: Covariances, later: Adjoint) -> Smoothe
 def history_of(filt: Filter, step: Step) -> History:
     """What the smoother needs of a step; refuses a filter that has no prediction."""
     if step.x_pred is None or step.P_pred is None or step.F is None:
-        raise InputError(
+        raise NotSmoothed(
             f"smoothing needs x_pred, P_pred and F of every step; {type(filt).__name__} has none."
         )
     if isinstance(filt, CorrectedFilter):
-        raise InputError(
+        raise NotSmoothed(
             f"{type(filt).__name__} cannot be smoothed: its estimates are corrected by a network "
             "and do not follow from each other; smooth the Sage-Husa filter in it."
         )
@@ -207,11 +221,15 @@ def backward(
     restarts: jax.Array,
     history: History,
     later: Adjoint | None = None,
-) -> tuple[Adjoint, Smoothed]:
-    """All steps of a record, time first and batch last: the adjoint before it, the estimates."""
+    save: SaveSmoothed = all_of,
+    extra: Any = None,
+) -> tuple[Adjoint, Any]:
+    """All steps of a record, time first and batch last: the adjoint before it, the saved values."""
 
-    def step(later: Adjoint, given: Any) -> tuple[Adjoint, Smoothed]:
-        return smooth_step(model, later, *given)
+    def step(later: Adjoint, given: Any) -> tuple[Adjoint, Any]:
+        *of_step, extra = given
+        before, made = smooth_step(model, later, *of_step)
+        return before, save(made, extra)
 
     start = no_later(x[-1], P[-1], restarts[-1]) if later is None else later
-    return jax.lax.scan(step, start, (x, P, restarts, history), reverse=True)
+    return jax.lax.scan(step, start, (x, P, restarts, history, extra), reverse=True)

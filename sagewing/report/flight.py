@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sagewing import catalogue
 from sagewing.report.numbers import rounded
 from sagewing.report.style import LABELS, SCENARIOS
 from sagewing.report.table import DOCUMENTS, Cell, ReportTable, Section, TableColumn
@@ -48,6 +49,28 @@ MEASURES = (
 )
 
 
+# Of a smoothed estimate the error is largest in the middle of a blackout, and not at its end.
+WORST_KEY = "worst_m"
+WORST = Measure("worst", "[m]", WORST_KEY, np.median)
+WORST_CAPTION = (
+    "Worst: the largest position error in the middle 2 s, median. Smoothed: the estimates by all "
+    "measurements of the flight."
+)
+
+
+def any_smoothed(rows: Sequence[dict[str, Any]]) -> bool:
+    """Whether some row is of smoothed estimates."""
+    return any(catalogue.is_smoothed(row["filter"]) for row in rows)
+
+
+def measures_of(rows: Sequence[dict[str, Any]]) -> tuple[Measure, ...]:
+    """The measures of a table; with smoothed rows the largest error in the window, too."""
+    if not any_smoothed(rows):
+        return MEASURES
+    place = 1 + [m.key for m in MEASURES].index("drift_m")
+    return (*MEASURES[:place], WORST, *MEASURES[place:])
+
+
 class FlightLine(NamedTuple):
     """One filter in one scenario."""
 
@@ -58,15 +81,16 @@ class FlightLine(NamedTuple):
 
 def table(rows: list[dict[str, Any]]) -> ReportTable:
     """The errors, a section for each scenario."""
+    measures = measures_of(rows)
     columns = [
         TableColumn("scenario", lambda line: line.scenario, left=True, forms=("markdown",)),
         TableColumn("", _label, left=True, wrap="between words", forms=("terminal",)),
         TableColumn("filter", _label, left=True, forms=DOCUMENTS),
-        *measure_columns(MEASURES),
+        *measure_columns(measures),
     ]
     sections = [
         Section(lines, {"terminal": scenario, "latex": SCENARIOS[scenario]})
-        for scenario, lines in lines_of(rows)
+        for scenario, lines in lines_of(rows, measures)
     ]
     return ReportTable(columns, sections, caption=caption(rows), align_markdown=True)
 
@@ -90,12 +114,14 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
     references = [
         f"{LABELS[name]}: {text}." for name, text in REFERENCES.items() if name in present
     ]
-    return [CAPTION, *_attitudes(rows), *references]
+    worst = [WORST_CAPTION] if any_smoothed(rows) else []
+    return [CAPTION, *worst, *_attitudes(rows), *references]
 
 
 def _attitudes(rows: list[dict[str, Any]]) -> list[str]:
     """Which filters have the paper's states and which an error state, if there are both."""
-    kinds = {row["filter"]: row["attitude"] for row in rows if "attitude" in row}
+    filtered = [row for row in rows if not catalogue.is_smoothed(row["filter"])]
+    kinds = {row["filter"]: row["attitude"] for row in filtered if "attitude" in row}
     papers = [LABELS[name] for name, kind in kinds.items() if kind == "euler"]
     if not papers or len(papers) == len(kinds):
         return []

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sagewing.logs.survey import ColumnSummary, SignalSummary, Survey
+from sagewing.report.flight import WORST_KEY, any_smoothed
 from sagewing.report.numbers import MISSING, fixed, rounded
 from sagewing.report.page.results_table import onboard
 from sagewing.report.style import LABELS, label
@@ -39,6 +40,7 @@ MEASURES = (
     LogMeasure("window", "m", "window_pos_rmse_m"),
     LogMeasure("window", "rad", "window_att_rmse_rad"),
     LogMeasure("drift", "m", "drift_m"),
+    LogMeasure("worst", "m", WORST_KEY),
     LogMeasure("NIS", "", "nis_ratio", 2),
     LogMeasure("white", "", "whiteness", 2),
 )
@@ -48,6 +50,8 @@ def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
     """A row for each filter, with the measures that some row has."""
     rows = [{**row, "nis_ratio": _ratio(row)} for row in rows]
     measures = [m for m in MEASURES if any(row.get(m.key) is not None for row in rows)]
+    if not any_smoothed(rows):
+        measures = [m for m in measures if m.key != WORST_KEY]
     columns = [TableColumn(m.head, m.write, m.unit) for m in measures]
     name = TableColumn("", lambda row: label(row["filter"]), left=True, wrap="anywhere")
     return ReportTable([name, *columns], [Section(rows)])
@@ -56,6 +60,8 @@ def table(rows: Sequence[dict[str, Any]]) -> ReportTable:
 def caption(rows: Sequence[dict[str, Any]]) -> str:
     """What the table's columns mean."""
     window = WINDOW if any(row.get("drift_m") is not None for row in rows) else ""
+    if window and any_smoothed(rows):
+        window += "Worst: the largest position error in the outages. "
     has_onboard = any(row["filter"] == ONBOARD for row in rows)
     onboard_note = f" {LABELS[ONBOARD].capitalize()}: {onboard(list(rows))}." if has_onboard else ""
     return window + CONSISTENCY + onboard_note

@@ -14,8 +14,9 @@ from jaxtyping import Array, Float
 from sagewing import catalogue
 from sagewing.catalogue import ORACLE
 from sagewing.errors import check_known
-from sagewing.filters import Filter, OracleEKF, Step, run_saving
+from sagewing.filters import Filter, OracleEKF, Smoothed, Step, run_saving, run_smoothing
 from sagewing.filters.kernels import cholesky, whiten
+from sagewing.filters.smoother import NotSmoothed
 from sagewing.metrics.errors import crmse, diverged, summary
 from sagewing.problems.chaos import (
     DT,
@@ -90,11 +91,13 @@ def compare(
     steps: int,
     filters: Sequence[str],
     learned: dict[str, Any] | None = None,
+    smooth: bool = False,
     report: Callable[[str], None] = lambda name: None,
 ) -> ChaosComparison:
     """Run the filters over `runs` records of one system; `report` is called after every chunk.
 
-    `learned` has weights by filter name, in place of the shipped ones.
+    `learned` has weights by filter name, in place of the shipped ones. With `smooth` a filter is
+    followed by its smoothed estimates, if it has such.
     """
     check_names(filters, (system,))
     chosen = SYSTEMS[system]
@@ -102,7 +105,8 @@ def compare(
         name: None if name == ORACLE else build(name, chosen, protocol, (learned or {}).get(name))
         for name in filters
     }
-    return compare_built(chosen, protocol, filts, seed=seed, runs=runs, steps=steps, report=report)
+    size = {"seed": seed, "runs": runs, "steps": steps}
+    return compare_built(chosen, protocol, filts, **size, smooth=smooth, report=report)
 
 
 def compare_built(
@@ -113,12 +117,13 @@ def compare_built(
     seed: int,
     runs: int,
     steps: int,
+    smooth: bool = False,
     report: Callable[[str], None] = lambda name: None,
 ) -> ChaosComparison:
     """Run filters that are already built, by name; None means the oracle."""
     keys = jax.random.split(jax.random.key(seed), runs)
-    parts: dict[str, list[Any]] = {name: [] for name in filts}
-    seconds: dict[str, list[float]] = {name: [] for name in filts}
+    parts: dict[str, list[Any]] = {}
+    seconds: dict[str, list[float]] = {}
     truth, lost = [], []
     for first in range(0, runs, CHUNK):
         records = episodes_of(keys[first : first + CHUNK], system, protocol, steps)
@@ -127,14 +132,22 @@ def compare_built(
         lost.append(np.asarray(_lost(records.truth)))
         for name, filt in filts.items():
             filt = oracle(system, protocol, records) if filt is None else filt
-            began = time.perf_counter()
-            done = jax.block_until_ready(score(filt, records))
-            seconds[name].append((time.perf_counter() - began) / done.rmse.size)
-            parts[name].append(jax.tree.map(np.asarray, done))
+            scorers = {name: score}
+            if smooth:
+                scorers[catalogue.smoothed(name)] = score_smoothed
+            for row_name, scorer in scorers.items():
+                began = time.perf_counter()
+                try:
+                    done = jax.block_until_ready(scorer(filt, records))
+                except NotSmoothed:
+                    continue
+                took = (time.perf_counter() - began) / done.rmse.size
+                seconds.setdefault(row_name, []).append(took)
+                parts.setdefault(row_name, []).append(jax.tree.map(np.asarray, done))
             report(name)
     scores, rows = {}, []
     size = {"runs": runs, "steps": steps}
-    for name in filts:
+    for name in list(parts):
         rmse, nees, x, d = zip(*parts.pop(name), strict=True)
         scored = Scores(
             np.concatenate(rmse),
@@ -189,9 +202,20 @@ def score(filt: Filter, records: Episodes) -> StepScores:
     ).values
 
 
+def score_smoothed(filt: Filter, records: Episodes) -> StepScores:
+    """The errors of the smoothed estimates."""
+    return run_smoothing(
+        filt, records.x0, records.P0, records.z, dt=DT, save=_smoothed_scores, extra=records.truth
+    )
+
+
 def _scores(step: Step, truth: Float[Array, "n_x B"]) -> StepScores:
-    error = step.x - truth
-    rmse = jnp.sqrt(jnp.mean(error**2, axis=0))
-    nees = sum(whiten(cholesky(step.P), error) ** 2, jnp.zeros_like(rmse))
     d = None if step.d is None else step.d[:, :KEPT]
-    return StepScores(rmse, nees, step.x[:, :KEPT], d)
+    return _smoothed_scores(Smoothed(step.x, step.P), truth)._replace(d=d)
+
+
+def _smoothed_scores(estimate: Smoothed, truth: Float[Array, "n_x B"]) -> StepScores:
+    error = estimate.x - truth
+    rmse = jnp.sqrt(jnp.mean(error**2, axis=0))
+    nees = sum(whiten(cholesky(estimate.P), error) ** 2, jnp.zeros_like(rmse))
+    return StepScores(rmse, nees, estimate.x[:, :KEPT], None)

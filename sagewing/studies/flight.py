@@ -1,5 +1,6 @@
 """The flight benchmark: every filter on the same degraded flights and initial states."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from jaxtyping import Array, Float
 from sagewing import catalogue
 from sagewing.catalogue import DEAD_RECKONING, ONBOARD
 from sagewing.errors import InputError, check_known
-from sagewing.filters import Filter, Step, run_saving
+from sagewing.filters import Filter, Smoothed, Step, run_saving, run_smoothing
+from sagewing.filters.smoother import NotSmoothed
 from sagewing.logs import Flight
 from sagewing.metrics.errors import attitude_error, rms
 from sagewing.metrics.pose import nees, pose_covariance, pose_std
@@ -137,11 +139,13 @@ def compare(
     noise: Degradation = NOISE["paper"],
     seed: int = 0,
     seeds: int = 5,
+    smooth: bool = False,
     report: Callable[[str], None] = lambda name: None,
 ) -> FlightComparison:
     """Run the filters through one scenario; `learned` has the learned parts, by filter name.
 
     `attitude` is that of filters without a learned part, by default `attitude_for` each of them.
+    With `smooth` a filter is followed by its smoothed estimates, if it has such.
     """
     check_names(filters, (scenario,))
     records, windows = make_records(scenario, flights, noise, seed, seeds)
@@ -151,13 +155,18 @@ def compare(
         own = learned.get(name)
         kind = attitude_of(own, attitude) if attitude else attitude_for(name, own)
         filt = build(name, estimator(vehicle, without_pose, kind), own, kind)
-        estimates[name] = jax.tree.map(np.asarray, estimate(filt, records, dt, kind))
-        for i in range(len(flights) * seeds):
-            flight = i // seeds
-            scored = score(estimates[name], records, i, length[flight], windows[flight])
-            labels = {"filter": name, "scenario": scenario, "flight": flights[flight].name}
-            labels |= {"attitude": kind}
-            rows.append({**labels, "noise": i % seeds, **scored})
+        made = {name: estimate(filt, records, dt, kind)}
+        if smooth:
+            with contextlib.suppress(NotSmoothed):
+                made[catalogue.smoothed(name)] = estimate_smoothed(filt, records, dt, kind)
+        for own_name, found in made.items():
+            estimates[own_name] = jax.tree.map(np.asarray, found)
+            for i in range(len(flights) * seeds):
+                flight = i // seeds
+                scored = score(estimates[own_name], records, i, length[flight], windows[flight])
+                labels = {"filter": own_name, "scenario": scenario, "attitude": kind}
+                labels |= {"flight": flights[flight].name, "noise": i % seeds}
+                rows.append({**labels, **scored})
         report(name)
     rows += _references(scenario, flights, windows)
     return FlightComparison(
@@ -169,20 +178,41 @@ def estimate(
     filt: Filter, records: FlightRecord, dt: float, attitude: Attitude = "euler"
 ) -> Estimates:
     """Run the filter over all records in one batch."""
+    given, extra = _inputs(records, dt, attitude)
+    return Estimates(*run_saving(filt, *given, save=_saved, extra=extra).values)
+
+
+def estimate_smoothed(
+    filt: Filter, records: FlightRecord, dt: float, attitude: Attitude = "euler"
+) -> Estimates:
+    """The same, smoothed."""
+    given, extra = _inputs(records, dt, attitude)
+    x, error, std = run_smoothing(filt, *given, save=_smoothed_saved, extra=extra)
+    return Estimates(x, error, None, None, None, std)
+
+
+def _inputs(
+    records: FlightRecord, dt: float, attitude: Attitude
+) -> tuple[tuple[Any, ...], tuple[Array, Array, Array]]:
+    """What a filter is given, and the truth with which channels arrived."""
     u = jnp.nan_to_num(records.u)
     z = measured_as(attitude, records.z, u[..., 0] == POSE)
-    P0 = NOMINAL[attitude].P0
-    extra = (records.position, records.quaternion, jnp.isfinite(z))
-    saved = run_saving(filt, records.x0, P0, z, u, dt, save=_saved, extra=extra)
-    return Estimates(*saved.values)
+    given = (records.x0, NOMINAL[attitude].P0, z, u, dt)
+    return given, (records.position, records.quaternion, jnp.isfinite(z))
 
 
 def _saved(step: Step, extra: tuple[Array, Array, Array]) -> tuple[Array | None, ...]:
-    position, quaternion, arrived = extra
-    S = pose_covariance(step.x, step.P)
-    error = nees(step.x, S, position, quaternion)
-    nis = jnp.where(jnp.any(arrived, axis=0), step.nis, jnp.nan)
-    return step.x, error, step.q, step.r, step.d, pose_std(S), nis
+    x, error, std = _smoothed_saved(Smoothed(step.x, step.P), extra)
+    nis = jnp.where(jnp.any(extra[2], axis=0), step.nis, jnp.nan)
+    return x, error, step.q, step.r, step.d, std, nis
+
+
+def _smoothed_saved(
+    estimate: Smoothed, extra: tuple[Array, Array, Array]
+) -> tuple[Array, Array, Array]:
+    position, quaternion, _ = extra
+    x, S = estimate.x, pose_covariance(*estimate)
+    return x, nees(x, S, position, quaternion), pose_std(S)
 
 
 def score(
@@ -208,6 +238,7 @@ def _errors(
         "window_pos_rmse_m": rms(position_errors[window]),
         "window_att_rmse_rad": rms(attitude_errors[window]),
         "drift_m": float(position_errors[window.stop - 1]),
+        "worst_m": float(np.max(position_errors[window])),
     }
 
 
@@ -229,6 +260,7 @@ def _references(
                 "window_pos_rmse_m": rms(position_errors),
                 "window_att_rmse_rad": rms(attitude_errors),
                 "drift_m": float(position_errors[-1]),
+                "worst_m": float(np.max(position_errors)),
             }
             rows.append({"filter": DEAD_RECKONING, **labels, **errors})
     return rows

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ from jaxtyping import Array, Float
 from sagewing import catalogue
 from sagewing.catalogue import ONBOARD
 from sagewing.errors import InputError
-from sagewing.filters import Filter, Step
-from sagewing.filters.loop import in_chunks
+from sagewing.filters import Filter, Smoothed, Step, smooth_long
+from sagewing.filters.chunks import in_chunks
+from sagewing.filters.loop import Save
 from sagewing.logs.estimate.filters import build, check_filters, log_attitude, noise_of
 from sagewing.logs.estimate.scores import InnovationSeries, score
 from sagewing.logs.flight import Pose
@@ -51,9 +53,12 @@ def estimate_log(
     outages: Windows = (),
     position_std: Sequence[float] | None = None,
     attitude_std: float | None = None,
+    smooth: bool = False,
     report: Callable[[str, float], None] = lambda name, share: None,
 ) -> LogEstimates:
     """Run each filter over the log; `outages` hide the pose, in seconds from the start.
+
+    With `smooth` the track of each filter is followed by that of its smoothed estimates.
 
     `learned` has the weights of the filters that need some. The standard deviations of the pose
     go into R (`noise_of`). `report` is called with a filter's name and its progress, from several
@@ -69,7 +74,7 @@ def estimate_log(
     turns = bool(np.isfinite(line.pose.quaternion).any())
     stopped = Event()
 
-    def one(name: str) -> tuple[Track, InnovationSeries]:
+    def one(name: str) -> list[tuple[Track, InnovationSeries | None]]:
         def progress(share: float) -> None:
             if stopped.is_set():
                 raise RuntimeError("stopped")
@@ -79,12 +84,13 @@ def estimate_log(
         filt = build(name, noise, learned.get(name), line.step, line.steps_a_pose)
         start = _start(line, kinds[name])
         adapts = catalogue.entry(name).adapts
-        return _track(name, filt, start, line, z[kinds[name]], kept, adapts, progress)
+        run = _smoothed_tracks if smooth else _track
+        return run(name, filt, start, line, z[kinds[name]], kept, adapts, progress)
 
     # A scan of one record keeps one core busy: two filters at a time use two.
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            results = list(pool.map(one, filters))
+            results = [made for each in pool.map(one, filters) for made in each]
         except BaseException:  # also Ctrl-C: it must not wait for the end of the log
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -181,14 +187,22 @@ POSE_ROW = {"position": 3, "quaternion": 4, "position_std": 3, "attitude_std": 3
 SAID_ROW = {"ok": 1, "nis": 1, "restarts": 1, "nu": N_Z}
 
 
-def _rows(step: Step, extra: None) -> tuple[Array, Array]:
-    """What is kept of a step; of the covariance only what is shown leaves the program."""
-    x, P = step.x, step.P
-    nu = jnp.full(N_Z, jnp.nan, x.dtype) if step.innovation is None else step.innovation
+def _pose_row(x: Array, P: Array) -> Array:
+    """The pose and its standard deviations; nothing more of x and P leaves the program."""
     std = pose_std(pose_covariance(x[:, None], P[..., None]))[:, 0]
-    pose = jnp.concatenate([x[R], x[Q], std])
+    return jnp.concatenate([x[R], x[Q], std])
+
+
+def _smoothed_row(smoothed: Smoothed, extra: None) -> Array:
+    return _pose_row(smoothed.x, smoothed.P)
+
+
+def _rows(step: Step, extra: None) -> tuple[Array, Array]:
+    """What is kept of a step."""
+    x = step.x
+    nu = jnp.full(N_Z, jnp.nan, x.dtype) if step.innovation is None else step.innovation
     counts = jnp.stack([step.ok.astype(x.dtype), step.nis, step.restarts])
-    return pose, jnp.concatenate([counts, nu])
+    return _pose_row(x, step.P), jnp.concatenate([counts, nu])
 
 
 def _rows_with_noise(q0: Array, r0: Array, step: Step, extra: None) -> tuple[Array, Array]:
@@ -197,6 +211,10 @@ def _rows_with_noise(q0: Array, r0: Array, step: Step, extra: None) -> tuple[Arr
     d = jnp.zeros(q0.size + r0.size, q0.dtype) if step.d is None else step.d
     q, r = q0 if step.q is None else step.q, r0 if step.r is None else step.r
     return pose, jnp.concatenate([row, d, q, r])
+
+
+def _save(filt: Filter, adapts: bool) -> Save:
+    return eqx.Partial(_rows_with_noise, filt.q0, filt.r0) if adapts else _rows
 
 
 def _track(
@@ -208,30 +226,70 @@ def _track(
     kept: np.ndarray,
     adapts: bool,
     report: Callable[[float], None],
-) -> tuple[Track, InnovationSeries]:
+) -> list[tuple[Track, InnovationSeries | None]]:
     """One filter over the log, a chunk at a time; rows that are not kept are forgotten."""
-    save = eqx.Partial(_rows_with_noise, filt.q0, filt.r0) if adapts else _rows
-    parts = []
+    save, parts = _save(filt, adapts), []
     for rows, values, _ in in_chunks(filt, *start, z, line.imu, line.dt, save, steps=CHUNK):
         inside = kept[(kept >= rows.start) & (kept < rows.stop)] - rows.start
         parts.append(tuple(a[inside] for a in values))
         report(rows.stop / len(z))
     pose, said = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-    pose = _cut(pose.astype(np.float64), POSE_ROW)
+    return [_made(name, filt, line, np.isfinite(z[kept]), adapts, pose, said)]
+
+
+def _smoothed_tracks(
+    name: str,
+    filt: Filter,
+    start: tuple[np.ndarray, np.ndarray],
+    line: Timeline,
+    z: np.ndarray,
+    kept: np.ndarray,
+    adapts: bool,
+    report: Callable[[float], None],
+) -> list[tuple[Track, InnovationSeries | None]]:
+    """The same, and the estimates by all of the log after it."""
+    made = smooth_long(
+        filt,
+        *start,
+        z,
+        line.imu,
+        line.dt,
+        keep=np.isin(np.arange(len(z)), kept),
+        save=_save(filt, adapts),
+        save_smoothed=_smoothed_row,
+        steps=CHUNK,
+        report=report,
+    )
+    filtered = _made(name, filt, line, np.isfinite(z[kept]), adapts, *made.filtered)
+    pose = _cut(made.smoothed.astype(np.float64), POSE_ROW)
+    return [filtered, (_pose_track(catalogue.smoothed(name), line, pose), None)]
+
+
+def _pose_track(name: str, line: Timeline, pose: dict[str, np.ndarray]) -> Track:
+    where = Pose(pose["position"] + line.start[0], pose["quaternion"])
+    std = {key: pose[key] for key in ("position_std", "attitude_std")}
+    return Track(name, where, **std)
+
+
+def _made(
+    name: str,
+    filt: Filter,
+    line: Timeline,
+    arrived: np.ndarray,
+    adapts: bool,
+    pose: np.ndarray,
+    said: np.ndarray,
+) -> tuple[Track, InnovationSeries]:
+    """A filter's track and innovations, of what was kept of its steps."""
     n = filt.q0.size
-    said = _cut(said, SAID_ROW | {"d": n + N_Z, "q": n, "r": N_Z} if adapts else SAID_ROW)
-    arrived = np.isfinite(z[kept])
-    track = Track(
-        name,
-        Pose(pose["position"] + line.start[0], pose["quaternion"]),
-        position_std=pose["position_std"],
-        attitude_std=pose["attitude_std"],
-        nis=np.where(arrived.any(axis=1), said["nis"][:, 0], np.nan),
-        **({key: said[key] for key in ("q", "r", "d")} if adapts else {}),
+    cut = _cut(said, SAID_ROW | {"d": n + N_Z, "q": n, "r": N_Z} if adapts else SAID_ROW)
+    track = replace(
+        _pose_track(name, line, _cut(pose.astype(np.float64), POSE_ROW)),
+        nis=np.where(arrived.any(axis=1), cut["nis"][:, 0], np.nan),
+        **({key: cut[key] for key in ("q", "r", "d")} if adapts else {}),
     )
-    return track, InnovationSeries(
-        said["nu"], arrived, said["ok"][:, 0] > 0.0, int(said["restarts"][-1, 0])
-    )
+    ok, restarts = cut["ok"][:, 0] > 0.0, int(cut["restarts"][-1, 0])
+    return track, InnovationSeries(cut["nu"], arrived, ok, restarts)
 
 
 def _cut(rows: np.ndarray, widths: dict[str, int]) -> dict[str, np.ndarray]:

@@ -45,6 +45,7 @@ def score(
         if inside.any():
             row["window_pos_rmse_m"] = rms(distance[inside])
             row["window_att_rmse_rad"] = rms(angle[inside])
+            row["worst_m"] = largest(distance[inside])
             row["drift_m"] = max(_last(distance[(t >= a) & (t < b)]) for a, b in outages)
     if innovations is not None and track.nis is not None:
         measured = arrived > 0
@@ -80,6 +81,12 @@ def _angles(q: np.ndarray, reference: np.ndarray) -> np.ndarray:
     angles = np.full(len(q), np.nan)
     angles[known] = attitude_error(q[known], reference[known])
     return angles
+
+
+def largest(error: np.ndarray) -> float:
+    """The largest finite value."""
+    known = error[np.isfinite(error)]
+    return float(known.max()) if len(known) else float("nan")
 
 
 def _last(error: np.ndarray) -> float:

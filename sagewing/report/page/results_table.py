@@ -7,7 +7,16 @@ import numpy as np
 from sagewing.errors import InputError, shown
 from sagewing.report import flight
 from sagewing.report import table as tables
-from sagewing.report.flight import MEASURES, FlightLine, Measure, lines_of, measure_columns
+from sagewing.report.flight import (
+    MEASURES,
+    WORST,
+    FlightLine,
+    Measure,
+    any_smoothed,
+    lines_of,
+    measure_columns,
+    measures_of,
+)
 from sagewing.report.style import SCENARIOS, label
 from sagewing.report.table import Cell, ReportTable, Section, TableColumn
 from sagewing.studies.flight import ONBOARD
@@ -32,12 +41,13 @@ MEANING = {
     "pos_rmse_m": "position, attitude: RMSE over the record",
     "window_pos_rmse_m": "window: position RMSE in the outage",
     "drift_m": "drift: position error at the end of the outage",
+    "worst_m": "worst: the largest position error in the outage",
 }
 
 
 def check_rows(rows: list[dict[str, Any]], where: str) -> None:
     """Refuse rows that give no table: anyone may have written the file."""
-    numbers = {m.key for m in (*MEASURES, *MEASURES_OF_LOG)} | {"nis_mean", "nis_expected"}
+    numbers = {m.key for m in (*MEASURES, WORST, *MEASURES_OF_LOG)} | {"nis_mean", "nis_expected"}
     for row in rows:
         wrong = [key for key in numbers & row.keys() if not _is_number(row[key])]
         wrong += [key for key in ("scenario", "flight") if not isinstance(row.get(key, ""), str)]
@@ -70,7 +80,7 @@ def _name(line: FlightLine) -> Cell:
 def _measures_of(rows: list[dict[str, Any]]) -> list[Measure]:
     """The measures that some row has."""
     present = {key for row in rows for key, value in row.items() if value is not None}
-    found = [measure for measure in MEASURES if measure.key in present]
+    found = [measure for measure in measures_of(rows) if measure.key in present]
     heads = {measure.head for measure in found}
     return found + [m for m in MEASURES_OF_LOG if m.key in present and m.head not in heads]
 
@@ -81,6 +91,8 @@ def caption(rows: list[dict[str, Any]]) -> list[str]:
         return flight.caption(rows)
     measures = _measures_of([_with_ratio(row) for row in rows])
     meanings = [MEANING.get(m.key) or MEASURES_OF_LOG.get(m, "") for m in measures]
+    if any_smoothed(rows):
+        meanings.append("smoothed: the estimate by the whole record")
     if any(row["filter"] == ONBOARD for row in rows):
         meanings.append(f"{label(ONBOARD)}: {onboard(rows)}")
     meanings = [text for text in meanings if text]
