@@ -41,7 +41,7 @@ RECORD = 1000  # rows of the record, which is used cyclically
 
 @dataclass(frozen=True)
 class BenchLatency:
-    """Time the steps of EKF, Sage-Husa and NDR-SHKF at 3 and 19 states, one by one.
+    """Time the steps of EKF, Sage-Husa and NDR-SHKF at 3, 19 and 18 states, one by one.
 
     From Python with JAX, from Python with generated C, and in a loop of C. Where Debian's
     gcc-arm-none-eabi is installed, also the size of a program for a Cortex-M7, such as a Pixhawk's;
