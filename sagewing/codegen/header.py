@@ -96,8 +96,7 @@ def header(made: StructLayout, filt: Filter, costs: dict[str, Cost], table: int,
 def declarations(made: StructLayout, dtype: np.dtype) -> str:
     """The types and the functions, as cffi reads them; also what `calling/records.h` needs."""
     real = "double" if dtype == np.float64 else "float"
-    sizes = {"NX": made.n_x, "NDX": made.n_dx, "NZ": made.n_z, "NU": made.n_u}
-    sizes = "".join(f"#define SW_{name} {size}\n" for name, size in sizes.items())
+    sizes = f"#define SW_NZ {made.n_z}\n#define SW_NU {made.n_u}\n"
     types = f"typedef {real} sw_real;\n{_structs(made, comments=False)}\n"
     return sizes + types + PROTOTYPES + in_extern_c(LATE[0]) + (CALLING / "records.h").read_text()
 

@@ -136,9 +136,10 @@ def called_from_python(source: CSource, lag: LagSource) -> CSource:
     return source._replace(more=(*lag.files, *own))
 
 
-def declarations() -> str:
+def declarations(made: StructLayout) -> str:
     """What `declarations` of the header lacks, as cffi reads it."""
-    return in_extern_c(HEADER) + CALLED[0].read_text(encoding="utf-8")
+    sizes = f"#define SW_NX {made.n_x}\n#define SW_NDX {made.n_dx}\n"
+    return sizes + in_extern_c(HEADER) + CALLED[0].read_text(encoding="utf-8")
 
 
 def lag_program(filt: Filter, n_u: int, dtype: Any) -> LagProgram:

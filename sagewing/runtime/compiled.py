@@ -50,7 +50,7 @@ class CompiledFilter:
         self.ffi: Any = FFI()
         self.ffi.cdef(declarations(made.layout, self.dtype))
         if smoother is not None:
-            self.ffi.cdef(fixed_lag.declarations())
+            self.ffi.cdef(fixed_lag.declarations(made.layout))
             made = fixed_lag.called_from_python(made, smoother)
         self.library: Any = self.ffi.dlopen(str(library(made, folder, flags)))
         n_dx = filt.q0.size
