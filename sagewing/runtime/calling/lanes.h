@@ -349,7 +349,7 @@ SW_INLINE sw_real sw_largest(const sw_real *a, int n)
     if (SW_LANES > 4) all = sw_either_larger(sw_lanes_swapped(all, 4), all);
     if (SW_LANES > 2) all = sw_either_larger(sw_lanes_swapped(all, 2), all);
     if (SW_LANES > 1) all = sw_either_larger(sw_lanes_swapped(all, 1), all);
-    return nan ? SW_NAN : sw_first(all);
+    return nan ? (sw_real)NAN : sw_first(all);
 }
 
 /* The minimum of an array; NaN if a number is NaN. */
@@ -365,7 +365,7 @@ SW_INLINE sw_real sw_smallest(const sw_real *a, int n)
     if (SW_LANES > 4) all = sw_either_smaller(sw_lanes_swapped(all, 4), all);
     if (SW_LANES > 2) all = sw_either_smaller(sw_lanes_swapped(all, 2), all);
     if (SW_LANES > 1) all = sw_either_smaller(sw_lanes_swapped(all, 1), all);
-    return nan ? SW_NAN : sw_first(all);
+    return nan ? (sw_real)NAN : sw_first(all);
 }
 
 /* Flags are 0 or 1 in C. */
