@@ -15,7 +15,7 @@ from sagewing.filters.loop import Save, scan
 from sagewing.filters.protocols import Filter
 from sagewing.filters.smoother import Adjoint, History, SaveSmoothed, Smoothed, all_of, backward
 from sagewing.filters.step import Step
-from sagewing.filters.thinning import KeptStep, Thinning, begin, packed, scan_thinned, unpacked
+from sagewing.filters.thinning import ThinnedStep, Thinning, begin, packed, scan_thinned, unpacked
 from sagewing.shapes import Numbers, real_dtype
 
 # Steps in one call of the compiled program: a call costs little, and its results fit in memory.
@@ -165,7 +165,7 @@ def _filtered(filt: Filter, state: Any, rows: Any, save: Save) -> tuple[Any, Any
 @eqx.filter_jit
 def _thinned(
     filt: Filter, state: Any, thinning: Thinning, given: Any, save: Save
-) -> tuple[Any, Thinning, Any, KeptStep]:
+) -> tuple[Any, Thinning, Any, ThinnedStep]:
     """A chunk forward: what is saved and needed of the chosen steps."""
     (z, u, dt), keep, chosen, own = given
     arrived = jnp.isfinite(z)
@@ -182,7 +182,7 @@ def _thinned(
 
 @eqx.filter_jit
 def _smoothed(
-    filt: Filter, later: Adjoint, kept: KeptStep, save: SaveSmoothed
+    filt: Filter, later: Adjoint, kept: ThinnedStep, save: SaveSmoothed
 ) -> tuple[Adjoint, Any]:
     """A chunk backward: the adjoint before it, and what is saved of its smoothed steps."""
     kept = unpacked(kept)

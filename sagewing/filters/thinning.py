@@ -23,7 +23,7 @@ class Thinning(NamedTuple):
     restarts: Values
 
 
-class KeptStep(NamedTuple):
+class ThinnedStep(NamedTuple):
     """What smoothing needs of a step that is kept; `history` reaches back to the one before it."""
 
     x: States
@@ -31,15 +31,15 @@ class KeptStep(NamedTuple):
     history: History
 
 
-def packed(kept: KeptStep) -> KeptStep:
+def packed(kept: ThinnedStep) -> ThinnedStep:
     """Of many steps, time first, with half of each symmetric matrix."""
     i, j = np.tril_indices(kept.P.shape[-1])
     history = kept.history
     history = history._replace(hessian=history.hessian[:, i, j])
-    return KeptStep(kept.x, kept.P[:, i, j], history)
+    return ThinnedStep(kept.x, kept.P[:, i, j], history)
 
 
-def unpacked(kept: KeptStep) -> KeptStep:
+def unpacked(kept: ThinnedStep) -> ThinnedStep:
     """The whole matrices of `packed`."""
     n = kept.history.A.shape[-1]
     i, j = np.tril_indices(n)
@@ -49,7 +49,7 @@ def unpacked(kept: KeptStep) -> KeptStep:
         return matrices.at[:, i, j].set(half).at[:, j, i].set(half)
 
     history = kept.history._replace(hessian=whole(kept.history.hessian))
-    return KeptStep(kept.x, whole(kept.P), history)
+    return ThinnedStep(kept.x, whole(kept.P), history)
 
 
 def begin(P: Covariances) -> Thinning:
@@ -78,7 +78,7 @@ def scan_thinned(
     record: tuple[Array, Array | None, Array, Bool[Array, "T n_z"]],
     keep: Bool[Array, "T"],
     save: Save,
-) -> tuple[tuple[Any, Thinning], tuple[Any, KeptStep]]:
+) -> tuple[tuple[Any, Thinning], tuple[Any, ThinnedStep]]:
     """Run z, u, dt and arrived of one record; what is saved and needed of a step counts if kept.
 
     Steps without a measurement only predict.
@@ -90,7 +90,7 @@ def scan_thinned(
 
         def use(step: Step) -> tuple[Thinning, Any]:
             after = after_step(filt, thinning, step)
-            return after, (save(step, None), KeptStep(step.x, step.P, after.history))
+            return after, (save(step, None), ThinnedStep(step.x, step.P, after.history))
 
         state, (after, values) = one_step(filt, state, z, u, dt, arrived, use, predict_between=True)
         anew = begin(values[1].P).history
