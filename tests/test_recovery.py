@@ -40,7 +40,7 @@ TRIED = EVERY if ALL else CHOSEN
 # After a long gap nothing tells full turns of a pendulum, or the two places between two beacons,
 # from each other.
 GAPS = [tried for tried in EVERY if tried[0] not in ("pendulum", "thomas")]
-GAPS = GAPS if ALL else [("lorenz", "sage-husa 0.99", "jax"), ("quadrotor", "ekf", "c")]
+GAPS = GAPS if ALL else [("lorenz", "sage-husa 0.99", "jax"), ("constant velocity", "ekf", "c")]
 AFTER = TIME_TO_RECOVER + SCORED  # steps with measurements behind a gap
 GAP, PIECE = 100_000, 10_000  # steps, and those that are run at a time
 # Not asked for: after a measurement of 100 sigma that its own wide S let pass, this one may take
