@@ -73,6 +73,12 @@ def _stack(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [np.stack(_alike(graph, operands), equation.params["axis"])]
 
 
+@rule("unstack")
+def _unstack(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    rows = np.moveaxis(operands[0], equation.params["axis"], 0)
+    return [rows[i, ...] for i in range(len(rows))]
+
+
 @rule("split")
 def _split(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     ends = np.cumsum(equation.params["sizes"])[:-1]

@@ -1,0 +1,109 @@
+"""The products of weights in a step: a matrix that all records share, times a number of vectors.
+
+They are most of the work of a learned filter. In C each is a loop over the matrix, the reverse pass
+keeps its result instead of computing it again, and the derivative by the matrix, a sum over records
+and steps, is computed for many steps at once from the vectors and the derivatives by the results.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Literal
+
+# The product of the weights with this number and some vectors, which are the columns of a matrix.
+Multiply = Callable[[int, jax.Array, jax.Array], jax.Array]
+# Primitives that call a program, which is searched for products, too
+CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
+
+
+class Product(NamedTuple):
+    """W X in a step: W is the argument `weights` of the program, [rows, inner], X [inner, columns]."""
+
+    weights: int
+    rows: int
+    inner: int
+    columns: int
+
+
+def products(program: ClosedJaxpr, weights: int) -> list[Product]:
+    """The products of a program whose first arguments are so many arrays of weights."""
+    found: list[Product] = []
+
+    def note(number: int, W: jax.Array, X: jax.Array) -> jax.Array:
+        found.append(Product(number, *W.shape, 1 if X.ndim == 1 else X.shape[1]))
+        return W @ X
+
+    shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
+    jax.eval_shape(lambda *args: evaluate(program, args, weights, note), *shapes)
+    return found
+
+
+def evaluate(
+    program: ClosedJaxpr, args: Sequence[Any], weights: int, multiply: Multiply
+) -> list[Any]:
+    """The results of a program, in which `multiply` computes the products of its weights."""
+    shared = {v: i for i, v in enumerate(program.jaxpr.invars[:weights])}
+    return _evaluate(program, args, shared, multiply)
+
+
+def _evaluate(
+    program: ClosedJaxpr, args: Sequence[Any], shared: dict[Any, int], multiply: Multiply
+) -> list[Any]:
+    jaxpr = program.jaxpr
+    env = dict(zip(jaxpr.constvars, program.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else env[atom]
+
+    for equation in jaxpr.eqns:
+        name, given = equation.primitive.name, [read(atom) for atom in equation.invars]
+        inner = [None if isinstance(a, Literal) else shared.get(a) for a in equation.invars]
+        if name == "dot_general" and _is_product(equation, inner):
+            made: Any = [multiply(inner[0], *given)]
+        elif name in CALLS:
+            called = equation.params[CALLS[name]]
+            passed = {
+                v: i for v, i in zip(called.jaxpr.invars, inner, strict=True) if i is not None
+            }
+            with jax.named_scope(_scope(equation)):
+                made = _evaluate(called, given, passed, multiply)
+        else:
+            with jax.named_scope(_scope(equation)):
+                made = _bound(equation, given)
+        env.update(zip(equation.outvars, made, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _is_product(equation: Any, numbers: list[int | None]) -> bool:
+    if numbers[0] is None or numbers[1] is not None:
+        return False
+    W, X = (atom.aval for atom in equation.invars)
+    alike = equation.params["dimension_numbers"] == (((1,), (0,)), ((), ()))
+    return alike and W.ndim == 2 and X.ndim in (1, 2)
+
+
+def _bound(equation: Any, given: list[Any]) -> list[Any]:
+    params = equation.primitive.get_bind_params(equation.params)
+    made = equation.primitive.bind(*given, **params)
+    return made if equation.primitive.multiple_results else [made]
+
+
+def _scope(equation: Any) -> str:
+    """The name under which a part of the program was written."""
+    return str(equation.source_info.name_stack).replace("/", ".") or "step"
+
+
+@jax.custom_vjp
+def known_product(W: jax.Array, X: jax.Array, Y: jax.Array, tap: jax.Array) -> jax.Array:
+    """Y, which is W X: the derivative by `tap` is that by Y, and by W there is none."""
+    return Y
+
+
+def _backward(W: jax.Array, bar: jax.Array) -> tuple[Any, ...]:
+    return jnp.zeros_like(W), W.T @ bar, jnp.zeros_like(bar), bar
+
+
+known_product.defvjp(lambda W, X, Y, tap: (Y, W), _backward)
