@@ -1,6 +1,7 @@
 """The steps of records for training: in C, with a derivative in C, or in JAX."""
 
 import ctypes
+import os
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
@@ -46,6 +47,7 @@ class CompiledTraining:
         library = ctypes.CDLL(str(path))
         self.name = f"sagewing_{sha256(str(path).encode())[:16]}"
         self.sizes, self.lanes = source.sizes, library.sw_training_lanes()
+        self.parts, self.work = library.sw_training_parts(), library.sw_training_work()
         self.program = made._replace(forward=None, recover=None, reverse=None)
         for direction in ("forward", "reverse"):
             function = jax.ffi.pycapsule(library[f"sw_training_{direction}"])
@@ -53,7 +55,7 @@ class CompiledTraining:
 
     def forward(self, parameters: Any, start: Any, measured: Sequence[Any]) -> tuple[Any, Any]:
         """What is saved of the steps, and what the derivative needs."""
-        T, B = measured[-1].shape
+        T, B = measured[3].shape
         saved = jax.ShapeDtypeStruct((T, self.sizes["SAVED"], B), self.program.dtype)
         kept = jax.ShapeDtypeStruct((B * T * self.sizes["KEPT"],), self.program.dtype)
         call = jax.ffi.ffi_call(
@@ -67,10 +69,12 @@ class CompiledTraining:
         """The derivatives by the parameters and by the first state."""
         gradient = jax.ShapeDtypeStruct((self.sizes["PARAMETERS"],), self.program.dtype)
         start_bar = jax.ShapeDtypeStruct((self.sizes["CARRY"], saved_bar.shape[-1]), self.program.dtype)
+        parts = jax.ShapeDtypeStruct((self.parts * self.sizes["PARAMETERS"],), self.program.dtype)
+        work = jax.ShapeDtypeStruct((_cores() * self.work,), self.program.dtype)
         call = jax.ffi.ffi_call(
-            f"{self.name}_reverse", (gradient, start_bar), vmap_method="sequential"
+            f"{self.name}_reverse", (gradient, start_bar, parts, work), vmap_method="sequential"
         )
-        return call(parameters, kept, *measured, saved_bar)
+        return call(parameters, kept, *measured, saved_bar)[:2]
 
 
 def scan_for_training(
@@ -161,7 +165,8 @@ def _forward(static: Static, required: bool, parameters: Any, state: Any, measur
     leaves, structure = jax.tree.flatten(state)
     rows = [part.packed(leaf) for part, leaf in zip(made.program.carry, leaves, strict=True)]
     flat = jnp.concatenate([p.ravel() for p in parameters])
-    measured = tuple(padded(a) for a in (z, arrived, u, dt))
+    threads = jnp.zeros((_cores(), 0), z.dtype)
+    measured = (*(padded(a) for a in (z, arrived, u, dt)), threads)
     saved, kept = made.forward(flat, padded(jnp.concatenate(rows)), measured)
     arrays = [saved[:, p.first : p.last, :B].reshape(T, *p.shape, B) for p in made.program.saved]
     out = jax.tree.unflatten(made.program.structure, arrays)
@@ -177,7 +182,7 @@ def _backward(static: Static, required: bool, kept: Any, bar: Any) -> Any:
     if not isinstance(kept, _Kept):
         return kept(bar)
     made, B = kept.made, kept.records
-    T, padded = kept.measured[-1].shape
+    T, padded = kept.measured[3].shape
     rows = [b.reshape(T, -1, B) for b in jax.tree.leaves(bar)]
     saved_bar = jnp.concatenate(rows, axis=1)
     saved_bar = jnp.pad(saved_bar, ((0, 0), (0, 0), (0, padded - B)))
@@ -236,6 +241,11 @@ def _cached(
     leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     with jax.ensure_compile_time_eval():
         return CompiledTraining(static, jax.tree.unflatten(structure, leaves), trained)
+
+
+def _cores() -> int:
+    """The number of threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _array(shape: tuple[int, ...], dtype: str, data: bytes) -> Any:

@@ -1,16 +1,15 @@
 /* Training called by XLA: records run forward, and backward through what the forward pass kept. */
 
-#define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "sagewing_training.h"
 #include "xla/ffi/api/c_api.h"
 
-/* The gradient is the sum of so many parts at most, in a fixed order whatever thread computes which. */
-enum { PARTS = 16, MOST_THREADS = 256, BLOCK = 64 };
+/* The gradient is the sum of so many parts at most, in a fixed order whatever thread computes which.
+ * That by the weights is added up for blocks of steps. */
+enum { PARTS = 16, MOST_THREADS = 256, BLOCK = 32 };
+/* The memory of a thread, in vectors. */
+enum { WORK = BLOCK * (SW_VECTORS + SW_RESULTS) + SW_TRAINED };
 
 typedef struct {
     long parameters; /* the place of W, or -1 where it is not trained */
@@ -24,11 +23,11 @@ typedef struct {
     const sw_real *parameters, *start, *z, *u, *dt, *saved_bar;
     const unsigned char *arrived;
     sw_real *saved, *gradient, *start_bar;
-    sw_lanes *kept;
+    sw_lanes *kept, *memory;
     sw_real *partial;
-    void (*work)(void *, long);
-    long count, next;
-    int failed;
+    void (*work)(void *, long, int);
+    long count, next, threads;
+    int started;
 } task;
 
 static inline sw_lanes load(const sw_real *from)
@@ -57,8 +56,9 @@ static void read_step(const task *t, long group, long step, measured *m)
     m->dt = load(t->dt + step * B + at);
 }
 
-static void forward_group(void *given, long group)
+static void forward_group(void *given, long group, int thread)
 {
+    (void)thread;
     task *t = given;
     const long at = group * SW_LANES, B = t->records;
     sw_lanes states[2][SW_CARRY], saved[SW_SAVED + 1];
@@ -86,21 +86,16 @@ static void add_products(sw_real *gradient, const sw_lanes *vectors, const sw_la
     }
 }
 
-static void reverse_part(void *given, long part)
+static void reverse_part(void *given, long part, int thread)
 {
     task *t = given;
     const long B = t->records, first = part * t->groups / t->parts;
     const long last = (part + 1) * t->groups / t->parts;
     sw_real *gradient = t->partial + part * SW_PARAMETERS;
-    const size_t block = (size_t)BLOCK * (SW_VECTORS + SW_RESULTS), fixed = SW_TRAINED + 1;
-    sw_lanes *memory;
-    if (posix_memalign((void **)&memory, 64, (block + fixed) * sizeof *memory)) {
-        t->failed = 1;
-        return;
-    }
-    sw_lanes *vectors = memory + fixed, *results = vectors + (size_t)BLOCK * SW_VECTORS;
+    sw_lanes *memory = t->memory + (size_t)thread * WORK;
+    sw_lanes *vectors = memory + SW_TRAINED, *results = vectors + (size_t)BLOCK * SW_VECTORS;
     memset(gradient, 0, SW_PARAMETERS * sizeof *gradient);
-    memset(memory, 0, fixed * sizeof *memory);
+    memset(memory, 0, SW_TRAINED * sizeof *memory);
     for (long group = first; group < last; ++group) {
         const long at = group * SW_LANES;
         sw_lanes bars[2][SW_CARRY], saved_bar[SW_SAVED + 1];
@@ -130,31 +125,29 @@ static void reverse_part(void *given, long part)
         for (int i = 0; i < SW_CARRY; ++i) store(t->start_bar + i * B + at, bars[now][i]);
     }
     for (int i = 0; i < SW_TRAINED; ++i) gradient[places[i]] += sw_total(memory[i]);
-    free(memory);
 }
 
 static void *run_tasks(void *given)
 {
     task *t = given;
+    const int thread = __atomic_fetch_add(&t->started, 1, __ATOMIC_RELAXED);
     for (;;) {
         const long i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED);
         if (i >= t->count) return NULL;
-        t->work(t, i);
+        t->work(t, i, thread);
     }
 }
 
-static void in_threads(task *t, void (*work)(void *, long), long count)
+/* The calling thread works, too, and takes over what a thread that cannot be started would do. */
+static void in_threads(task *t, void (*work)(void *, long, int), long count)
 {
-    cpu_set_t cores;
-    long threads = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores);
     pthread_t others[MOST_THREADS];
     int started = 0;
     t->work = work;
     t->count = count;
-    t->next = 0;
-    threads = threads < count ? threads : count;
-    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
-    for (; started < threads - 1; ++started)
+    t->next = t->started = 0;
+    const long threads = t->threads < count ? t->threads : count;
+    for (; started < threads - 1 && started < MOST_THREADS; ++started)
         if (pthread_create(&others[started], NULL, run_tasks, t)) break;
     run_tasks(t);
     for (int i = 0; i < started; ++i) pthread_join(others[i], NULL);
@@ -170,14 +163,6 @@ static int is_query(XLA_FFI_CallFrame *frame)
             return 1;
         }
     return 0;
-}
-
-static XLA_FFI_Error *out_of_memory(XLA_FFI_CallFrame *frame)
-{
-    XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL,
-                                      "not enough memory for training in C",
-                                      XLA_FFI_Error_Code_RESOURCE_EXHAUSTED};
-    return frame->api->XLA_FFI_Error_Create(&args);
 }
 
 static XLA_FFI_Buffer *given(XLA_FFI_CallFrame *frame, int i) { return frame->args.args[i]; }
@@ -198,6 +183,7 @@ static task task_of(XLA_FFI_CallFrame *frame)
     t.records = given(frame, 5)->dims[1];
     t.groups = t.records / SW_LANES;
     t.parts = t.groups < PARTS ? t.groups : PARTS;
+    t.threads = given(frame, 6)->dims[0];
     return t;
 }
 
@@ -217,19 +203,20 @@ XLA_FFI_Error *sw_training_reverse(XLA_FFI_CallFrame *frame)
     if (is_query(frame)) return NULL;
     task t = task_of(frame);
     t.kept = given(frame, 1)->data;
-    t.saved_bar = given(frame, 6)->data;
+    t.saved_bar = given(frame, 7)->data;
     t.gradient = made(frame, 0);
     t.start_bar = made(frame, 1);
-    t.partial = malloc((size_t)t.parts * SW_PARAMETERS * sizeof *t.partial);
-    if (!t.partial) return out_of_memory(frame);
+    t.partial = made(frame, 2);
+    t.memory = made(frame, 3);
     in_threads(&t, reverse_part, t.parts);
     for (long i = 0; i < SW_PARAMETERS; ++i) {
         sw_real sum = 0;
         for (long p = 0; p < t.parts; ++p) sum += t.partial[p * SW_PARAMETERS + i];
         t.gradient[i] = sum;
     }
-    free(t.partial);
-    return t.failed ? out_of_memory(frame) : NULL;
+    return NULL;
 }
 
 int sw_training_lanes(void) { return SW_LANES; }
+long sw_training_parts(void) { return PARTS; }
+long sw_training_work(void) { return (long)WORK * SW_LANES; }
