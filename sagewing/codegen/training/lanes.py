@@ -1,5 +1,6 @@
 """The C of a training: a step and its derivative for many records at once, one in each lane."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from sagewing.codegen.memory import NO_ARRAYS, Array, Statement, shared
 from sagewing.codegen.packing import in_order
 from sagewing.codegen.precision import for_one
 from sagewing.codegen.tables import Tables
+from sagewing.codegen.training.pieces import in_pieces
 from sagewing.codegen.training.program import CARRY, KEPT, Pass, TrainingProgram
 
 SIGNATURES = {
@@ -35,6 +37,7 @@ SIGNATURES = {
         "                sw_lanes *restrict vectors, sw_lanes *restrict by_products)"
     ),
 }
+PIECE_ARGUMENTS = ",\n                 sw_lanes *restrict memory, sw_ints *restrict flags)"
 RECOVER_CALL = """\
     const sw_ints due = {due};
     if (sw_lanes_any(due)) {{
@@ -194,10 +197,8 @@ def training_source(made: TrainingProgram) -> TrainingSource:
     texts = []
     for name in ("recover", "forward", "reverse"):
         if name in bodies:
-            body = "".join(line + "\n" for line in shared(bodies[name]).lines).replace(
-                "sw_real v", "sw_lanes v"
-            )
-            texts.append(f"\n{SIGNATURES[name]}\n{{\n{_unused(name)}{for_one(body)}}}\n")
+            body = [line.replace("sw_real v", "sw_lanes v") for line in shared(bodies[name]).lines]
+            texts.append(_function(name, [for_one(line) for line in body]))
     sizes = {
         "Z": made.n_z,
         "U": made.n_u,
@@ -213,6 +214,7 @@ def training_source(made: TrainingProgram) -> TrainingSource:
     }
     code = [
         '#include "sagewing_training.h"\n',
+        "#define SW_PIECE __attribute__((noinline))\n",
         functions(used, made.dtype),
         for_one(tables.text()),
         *texts,
@@ -221,13 +223,26 @@ def training_source(made: TrainingProgram) -> TrainingSource:
     return TrainingSource(_header(made, sizes, summed), "".join(code), sizes, operations)
 
 
-def _unused(name: str) -> str:
-    names = {
-        "forward": ("u", "kept", "dt", "arrived"),
-        "recover": ("parameters", "measured", "usable", "finite"),
-        "reverse": ("u", "dt", "arrived", "parameters", "by_parameters", "vectors", "by_products"),
-    }[name]
-    return "".join(f"    (void){n};\n" for n in names)
+def _function(name: str, body: Sequence[str]) -> str:
+    """A function, in pieces."""
+    pieces = in_pieces(body)
+    signature = SIGNATURES[name]
+    names = re.findall(r"(\w+)[,)]", signature)
+    unused = "".join(f"    (void){n};\n" for n in names)
+    if len(pieces.bodies) == 1:
+        text = "".join(f"{line}\n" for line in body)
+        return f"\n{signature}\n{{\n{unused}{text}}}\n"
+    texts, calls = [], []
+    for i, lines in enumerate(pieces.bodies):
+        inner = re.sub(r"^(static )?void (\w+)", f"static SW_PIECE void \\2_{i}", signature)
+        inner = inner.removesuffix(")") + PIECE_ARGUMENTS
+        text = "".join(f"{line}\n" for line in lines)
+        texts.append(f"\n{inner}\n{{\n{unused}    (void)memory;\n    (void)flags;\n{text}}}\n")
+        called = re.search(r"void (\w+)_\d+\(", inner).group(1)
+        calls.append(f"    {called}_{i}({', '.join(names)}, memory, flags);\n")
+    memory = f"    sw_lanes memory[{max(pieces.memory, 1)}];\n"
+    memory += f"    sw_ints flags[{max(pieces.flags, 1)}];\n"
+    return "".join(texts) + f"\n{signature}\n{{\n{memory}{''.join(calls)}}}\n"
 
 
 def _given(one: Pass) -> tuple[Graph, list[Node]]:
