@@ -42,11 +42,13 @@ class Graph:
     With `row_loops` the rows of a matrix become loops. Without, its entries are single numbers, of
     which a symmetric matrix has half as many. `reduces`: the sum, the maximum and the minimum of an
     array are one node each. `in_model` is set while the functions of the user's
-    model are added, whose products with zero are computed (see `simplify.py`), and
-    `in_searchsorted` while a search in a sorted array is.
+    model are added, whose products with zero are computed (see `simplify.py`) if the graph has an
+    `exact_model`, and `in_searchsorted` while a search in a sorted array is.
     """
 
-    def __init__(self, dtype: Any, row_loops: bool = True, reduces: bool = False, exact_model: bool = True):
+    def __init__(
+        self, dtype: Any, row_loops: bool = True, reduces: bool = False, exact_model: bool = True
+    ):
         self.dtype = np.dtype(dtype)
         self.row_loops = row_loops
         self.reduces = reduces

@@ -3,7 +3,8 @@
 import ctypes
 import os
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -16,17 +17,16 @@ from jax.custom_derivatives import SymbolicZero
 
 from sagewing.codegen.header import CALLING
 from sagewing.codegen.refusal import NotInC
-from sagewing.codegen.training.lanes import training_source
 from sagewing.codegen.training.program import Shapes, training_program
+from sagewing.codegen.training.source import NAME, training_source
 from sagewing.errors import InputError
-from sagewing.files import sha256
 from sagewing.filters.loop import Save, scan
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
 from sagewing.runtime.cache import FLAGS, library_of
 
 TrainingBackend = Literal["auto", "c", "jax"]
-FILES = ("training.c", "products.h", "lanes.h")
+FILES = ("training.c", "products.c", "products.h", "lanes.h")
 
 
 class CompiledTraining:
@@ -37,44 +37,44 @@ class CompiledTraining:
         static: "Static",
         given: Shapes,
         trained: tuple[bool, ...],
-    ):
+    ) -> None:
         made = training_program(static.filter, static.save, given, trained)
         source = training_source(made)
-        files = {"sagewing_training.h": source.header, "sagewing_training.c": source.code}
+        files = {f"{NAME}.h": source.header, f"{NAME}.c": source.code}
         files |= {name: (CALLING / name).read_text(encoding="utf-8") for name in FILES}
         flags = (*FLAGS, "-pthread", f"-I{jax.ffi.include_dir()}")
         path = library_of(files, None, flags)
-        library = ctypes.CDLL(str(path))
-        self.name = f"sagewing_{sha256(str(path).encode())[:16]}"
+        library = _known_to_xla(path)
+        self.name = _name(path)
         self.sizes, self.lanes = source.sizes, library.sw_training_lanes()
         self.parts, self.work = library.sw_training_parts(), library.sw_training_work()
-        self.program = made._replace(forward=None, recover=None, reverse=None)
-        for direction in ("forward", "reverse"):
-            function = jax.ffi.pycapsule(library[f"sw_training_{direction}"])
-            jax.ffi.register_ffi_target(f"{self.name}_{direction}", function, platform="cpu")
+        self.threads = min(_cores(), self.parts)
+        self.layout = made.layout
 
     def forward(self, parameters: Any, start: Any, measured: Sequence[Any]) -> tuple[Any, Any]:
         """What is saved of the steps, and what the derivative needs."""
         T, B = measured[3].shape
-        saved = jax.ShapeDtypeStruct((T, self.sizes["SAVED"], B), self.program.dtype)
-        kept = jax.ShapeDtypeStruct((B * T * self.sizes["KEPT"],), self.program.dtype)
-        call = jax.ffi.ffi_call(
-            f"{self.name}_forward", (saved, kept), vmap_method="sequential"
-        )
-        return call(parameters, start, *measured)
+        saved = jax.ShapeDtypeStruct((T, self.sizes["SAVED"], B), self.layout.dtype)
+        kept = jax.ShapeDtypeStruct((B * T * self.sizes["KEPT"],), self.layout.dtype)
+        call = jax.ffi.ffi_call(f"{self.name}_forward", (saved, kept), vmap_method="sequential")
+        saved, kept = call(parameters, start, *measured)
+        return saved, kept
 
     def reverse(
         self, parameters: Any, kept: Any, measured: Sequence[Any], saved_bar: Any
     ) -> tuple[Any, Any]:
         """The derivatives by the parameters and by the first state."""
-        gradient = jax.ShapeDtypeStruct((self.sizes["PARAMETERS"],), self.program.dtype)
-        start_bar = jax.ShapeDtypeStruct((self.sizes["CARRY"], saved_bar.shape[-1]), self.program.dtype)
-        parts = jax.ShapeDtypeStruct((self.parts * self.sizes["PARAMETERS"],), self.program.dtype)
-        work = jax.ShapeDtypeStruct((_cores() * self.work,), self.program.dtype)
+        gradient = jax.ShapeDtypeStruct((self.sizes["PARAMETERS"],), self.layout.dtype)
+        start_bar = jax.ShapeDtypeStruct(
+            (self.sizes["CARRY"], saved_bar.shape[-1]), self.layout.dtype
+        )
+        parts = jax.ShapeDtypeStruct((self.parts * self.sizes["PARAMETERS"],), self.layout.dtype)
+        work = jax.ShapeDtypeStruct((self.threads * self.work,), self.layout.dtype)
         call = jax.ffi.ffi_call(
             f"{self.name}_reverse", (gradient, start_bar, parts, work), vmap_method="sequential"
         )
-        return call(parameters, kept, *measured, saved_bar)[:2]
+        gradient, start_bar, *_ = call(parameters, kept, *measured, saved_bar)
+        return gradient, start_bar
 
 
 def scan_for_training(
@@ -163,13 +163,13 @@ def _forward(static: Static, required: bool, parameters: Any, state: Any, measur
     u = jnp.zeros((T, 0, B), z.dtype) if u is None else u
     dt = jnp.broadcast_to(dt if dt.ndim == 2 else dt[:, None], (T, B))
     leaves, structure = jax.tree.flatten(state)
-    rows = [part.packed(leaf) for part, leaf in zip(made.program.carry, leaves, strict=True)]
+    rows = [part.packed(leaf) for part, leaf in zip(made.layout.carry, leaves, strict=True)]
     flat = jnp.concatenate([p.ravel() for p in parameters])
-    threads = jnp.zeros((_cores(), 0), z.dtype)
+    threads = jnp.zeros((made.threads, 0), z.dtype)
     measured = (*(padded(a) for a in (z, arrived, u, dt)), threads)
     saved, kept = made.forward(flat, padded(jnp.concatenate(rows)), measured)
-    arrays = [saved[:, p.first : p.last, :B].reshape(T, *p.shape, B) for p in made.program.saved]
-    out = jax.tree.unflatten(made.program.structure, arrays)
+    arrays = [saved[:, p.first : p.last, :B].reshape(T, *p.shape, B) for p in made.layout.saved]
+    out = jax.tree.unflatten(made.layout.structure, arrays)
     return out, _Kept(made, structure, B, flat, kept, measured)
 
 
@@ -187,8 +187,8 @@ def _backward(static: Static, required: bool, kept: Any, bar: Any) -> Any:
     saved_bar = jnp.concatenate(rows, axis=1)
     saved_bar = jnp.pad(saved_bar, ((0, 0), (0, 0), (0, padded - B)))
     flat, start = made.reverse(kept.parameters, kept.kept, kept.measured, saved_bar)
-    parameters = tuple(p.unpacked(flat[p.first : p.last]) for p in made.program.parameters)
-    state = [p.unpacked(start[p.first : p.last, :B]) for p in made.program.carry]
+    parameters = tuple(p.unpacked(flat[p.first : p.last]) for p in made.layout.parameters)
+    state = [p.unpacked(start[p.first : p.last, :B]) for p in made.layout.carry]
     return parameters, jax.tree.unflatten(kept.state, state), None
 
 
@@ -215,10 +215,10 @@ def _shapes(parameters: Any, state: Any, measured: Any) -> Shapes:
 
     if any(p.dtype != z.dtype for p in parameters):
         raise NotInC(f"Training in C knows parameters of type {z.dtype} only.")
-    each = (jax.tree.map(lambda a: one(a[0]), a) for a in (z, arrived, u))
+    z, arrived, u = jax.tree.map(lambda a: one(a[0]), (z, arrived, u))
     shapes = [jax.ShapeDtypeStruct(p.shape, p.dtype) for p in parameters]
     seconds = jax.ShapeDtypeStruct((), dt.dtype)
-    return Shapes(shapes, jax.tree.map(one, state), *each, seconds)
+    return Shapes(shapes, jax.tree.map(one, state), z, arrived, u, seconds)
 
 
 def _compiled(static: Static, given: Shapes, trained: tuple[bool, ...]) -> CompiledTraining:
@@ -226,7 +226,7 @@ def _compiled(static: Static, given: Shapes, trained: tuple[bool, ...]) -> Compi
     leaves, structure = jax.tree.flatten(given)
     shapes = tuple((a.shape, str(a.dtype)) for a in leaves)
     try:
-        return _cached(static, structure, shapes, trained, jax.config.jax_enable_x64)
+        return _cached(static, structure, shapes, trained, jax.config.read("jax_enable_x64"))
     except InputError:
         raise
     except Exception as error:
@@ -241,6 +241,21 @@ def _cached(
     leaves = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     with jax.ensure_compile_time_eval():
         return CompiledTraining(static, jax.tree.unflatten(structure, leaves), trained)
+
+
+def _name(path: Path) -> str:
+    """The name of a library in XLA: that of its content."""
+    return f"sagewing_{path.stem}"
+
+
+@cache
+def _known_to_xla(path: Path) -> ctypes.CDLL:
+    """A library, whose functions XLA learns once."""
+    library = ctypes.CDLL(str(path))
+    for direction in ("forward", "reverse"):
+        function = jax.ffi.pycapsule(library[f"sw_training_{direction}"])
+        jax.ffi.register_ffi_target(f"{_name(path)}_{direction}", function, platform="cpu")
+    return library
 
 
 def _cores() -> int:

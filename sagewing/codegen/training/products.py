@@ -19,7 +19,7 @@ CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
 class Product(NamedTuple):
-    """W X in a step: W is the argument `weights` of the program, [rows, inner], X [inner, columns]."""
+    """W X: W [rows, inner] is the argument `weights` of the program, X has so many columns."""
 
     weights: int
     rows: int
@@ -32,7 +32,8 @@ def products(program: ClosedJaxpr, weights: int) -> list[Product]:
     found: list[Product] = []
 
     def note(number: int, W: jax.Array, X: jax.Array) -> jax.Array:
-        found.append(Product(number, *W.shape, 1 if X.ndim == 1 else X.shape[1]))
+        rows, inner = W.shape
+        found.append(Product(number, rows, inner, 1 if X.ndim == 1 else X.shape[1]))
         return W @ X
 
     shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
@@ -61,8 +62,9 @@ def _evaluate(
     for equation in jaxpr.eqns:
         name, given = equation.primitive.name, [read(atom) for atom in equation.invars]
         inner = [None if isinstance(a, Literal) else shared.get(a) for a in equation.invars]
-        if name == "dot_general" and _is_product(equation, inner):
-            made: Any = [multiply(inner[0], *given)]
+        weights = _weights(equation, inner)
+        if weights is not None:
+            made: Any = [multiply(weights, *given)]
         elif name in CALLS:
             called = equation.params[CALLS[name]]
             passed = {
@@ -77,12 +79,13 @@ def _evaluate(
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _is_product(equation: Any, numbers: list[int | None]) -> bool:
-    if numbers[0] is None or numbers[1] is not None:
-        return False
+def _weights(equation: Any, numbers: list[int | None]) -> int | None:
+    """The number of the weights, if an equation is a product of them."""
+    if equation.primitive.name != "dot_general" or numbers[1] is not None:
+        return None
     W, X = (atom.aval for atom in equation.invars)
     alike = equation.params["dimension_numbers"] == (((1,), (0,)), ((), ()))
-    return alike and W.ndim == 2 and X.ndim in (1, 2)
+    return numbers[0] if alike and W.ndim == 2 and X.ndim in (1, 2) else None
 
 
 def _bound(equation: Any, given: list[Any]) -> list[Any]:

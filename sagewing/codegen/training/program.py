@@ -13,60 +13,12 @@ from sagewing.codegen.fields import Argument, Field, fields, kind_of
 from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.refusal import NotInC
 from sagewing.codegen.trace import trace
+from sagewing.codegen.training.parts import Part, parts
 from sagewing.codegen.training.products import Product, evaluate, known_product, products
 from sagewing.filters.recovery import Recovering, Verdict
 
 # The arrays of the C functions
-PARAMETERS, CARRY, KEPT = "parameters", "carry", "kept"
-
-
-class Part(NamedTuple):
-    """An array among those that lie one after the other in C; of a symmetric one the lower half."""
-
-    first: int
-    shape: tuple[int, ...]
-    symmetric: bool = False
-
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        if self.symmetric:
-            return self.shape[0] * (self.shape[0] + 1) // 2
-        return int(np.prod(self.shape))
-
-    @property
-    def last(self) -> int:
-        """The place after its last entry."""
-        return self.first + self.size
-
-    def packed(self, array: Any) -> Any:
-        """The entries of an array one after the other, with the batch in the last axis, if any."""
-        if self.symmetric:
-            return array[np.tril_indices(self.shape[0])]
-        return array.reshape((self.size, *array.shape[len(self.shape) :]))
-
-    def unpacked(self, flat: Any) -> Any:
-        """The array of these entries."""
-        if self.symmetric:
-            return flat[self.places()]
-        return flat.reshape((*self.shape, *flat.shape[1:]))
-
-    def places(self) -> np.ndarray:
-        """Where each entry of the array stands among the packed ones."""
-        if not self.symmetric:
-            return np.arange(self.size).reshape(self.shape)
-        i, j = np.indices(self.shape)
-        row, column = np.maximum(i, j), np.minimum(i, j)
-        return row * (row + 1) // 2 + column
-
-
-def parts(shapes: Sequence[tuple[int, ...]], symmetric: Sequence[bool] = ()) -> list[Part]:
-    """Arrays that lie one after the other."""
-    made: list[Part] = []
-    for i, shape in enumerate(shapes):
-        first = made[-1].last if made else 0
-        made.append(Part(first, shape, bool(symmetric) and symmetric[i]))
-    return made
+PARAMETERS, CARRY, KEPT, RESULTS = "parameters", "carry", "kept", "results"
 
 
 class Pass(NamedTuple):
@@ -80,12 +32,13 @@ class Pass(NamedTuple):
         return [node for nodes in self.results.values() for node in nodes]
 
 
-class TrainingProgram(NamedTuple):
-    """A filter's training in one precision.
+class TrainingLayout(NamedTuple):
+    """The arrays of a training in one precision.
 
-    `parameters` are the arrays that training changes, `carry` those of the state, `saved` what is
-    saved of a step; `trained` flags the parameters by which the derivative is wanted, `restarts` is
-    the place in the state of the count of restarts, if the filter recovers.
+    `parameters` are those that all records share, `carry` those of the state, `saved` what is saved
+    of a step, with the `structure` of its tree. `trained` flags the parameters by which the
+    derivative is wanted, `restarts` is the place in the state of the count of restarts, if the
+    filter recovers.
     """
 
     dtype: np.dtype
@@ -94,13 +47,24 @@ class TrainingProgram(NamedTuple):
     parameters: list[Part]
     trained: tuple[bool, ...]
     carry: list[Part]
+    restarts: int | None
     saved: list[Part]
+    structure: Any
     products: list[Product]
+
+
+class TrainingProgram(NamedTuple):
+    """A filter's training: a step, what recovers the state after it, and the derivative of a step.
+
+    `summed` are the places of the parameters by which the derivative is added up in every step; by
+    the weights of products it is made of the vectors and of the derivatives by the results.
+    """
+
+    layout: TrainingLayout
     forward: Pass
     recover: Pass | None
     reverse: Pass
-    restarts: int | None
-    structure: Any  # of what is saved
+    summed: list[int]
 
 
 class Shapes(NamedTuple):
@@ -128,11 +92,11 @@ def training_program(
     count = len(given.parameters)
     recovers = isinstance(filter_of(given.parameters), Recovering)
 
-    saved_structure: list[Any] = []
+    structure_of_saved: list[Any] = []
 
     def kept_of(made: Any) -> list[Any]:
         leaves, shape = jax.tree.flatten(save(made, None))
-        saved_structure.append(shape)
+        structure_of_saved.append(shape)
         return leaves
 
     def step(*args: Any) -> Any:
@@ -157,29 +121,31 @@ def training_program(
     program, shapes = jax.make_jaxpr(step, return_shape=True)(*arguments)
     arguments = jax.tree.leaves(arguments)  # without u, if there is none
     _require_real(fields(shapes[1], dtype))
-    found = products(program, count)
-    made = TrainingProgram(
+    products(program, count)
+    carry = parts([f.shape for f in members], [f.symmetric for f in members])
+    made = TrainingLayout(
         dtype,
-        given.z.shape[0],
-        0 if given.u is None else given.u.shape[0],
-        parts([a.shape for a in given.parameters]),
-        tuple(trained),
-        parts([f.shape for f in members], [f.symmetric for f in members]),
-        parts([a.shape for a in shapes[1]]),
-        found,
-        *(None, None, None),
-        _place_of_restarts(given.state) if recovers else None,
-        saved_structure[-1],
+        n_z=given.z.shape[0],
+        n_u=0 if given.u is None else given.u.shape[0],
+        parameters=parts([a.shape for a in given.parameters]),
+        trained=tuple(trained),
+        carry=carry,
+        restarts=carry[_leaf_of_restarts(given.state)].first if recovers else None,
+        saved=parts([a.shape for a in shapes[1]]),
+        structure=structure_of_saved[-1],
+        products=products(program, count),
     )
-    forward = _forward(made, program, arguments)
     flags = (given.arrived, given.arrived, jax.ShapeDtypeStruct((), np.bool_))
     inputs = (*given.parameters, *leaves, *flags)
-    recovered = _recover(made, recover, inputs) if recovers else None
-    reverse = _reverse(made, program, arguments)
-    return made._replace(forward=forward, recover=recovered, reverse=reverse)
+    return TrainingProgram(
+        made,
+        _forward(made, program, arguments),
+        _recover(made, recover, inputs) if recovers else None,
+        *_reverse(made, program, arguments),
+    )
 
 
-def _forward(made: TrainingProgram, program: Any, arguments: Sequence[Any]) -> Pass:
+def _forward(made: TrainingLayout, program: Any, arguments: Sequence[Any]) -> Pass:
     """The step, with the results of its products."""
     count, size = len(made.parameters), len(made.carry)
 
@@ -202,7 +168,7 @@ def _forward(made: TrainingProgram, program: Any, arguments: Sequence[Any]) -> P
     return Pass(graph, named)
 
 
-def _recover(made: TrainingProgram, recover: Any, arguments: Sequence[Any]) -> Pass:
+def _recover(made: TrainingLayout, recover: Any, arguments: Sequence[Any]) -> Pass:
     """What `recover` makes of the state after a step."""
     given = [*_shared(made), *_carried(made, "carry_new")]
     given += [(Argument("measured"), None), (Argument("usable"), None)]
@@ -211,14 +177,17 @@ def _recover(made: TrainingProgram, recover: Any, arguments: Sequence[Any]) -> P
     return Pass(graph, {"recovered": _packed(made.carry, new)})
 
 
-def _reverse(made: TrainingProgram, program: Any, arguments: Sequence[Any]) -> Pass:
+def _reverse(
+    made: TrainingLayout, program: Any, arguments: Sequence[Any]
+) -> tuple[Pass, list[int]]:
     """The derivatives by the parameters and by the state before the step.
 
-    Also the vectors of each product, and the derivatives by its results.
+    Also the vectors of each product, and the derivatives by its results. The derivative by the
+    weights of a product is made of these, so it is given by other parameters, at these places.
     """
     count, size, saved = len(made.parameters), len(made.carry), len(made.saved)
     dtype = made.dtype
-    results = [
+    products = [
         jax.ShapeDtypeStruct((p.rows,) if p.columns == 1 else (p.rows, p.columns), dtype)
         for p in made.products
     ]
@@ -226,7 +195,7 @@ def _reverse(made: TrainingProgram, program: Any, arguments: Sequence[Any]) -> P
 
     def reverse(*args: Any) -> Any:
         given, rest = args[: len(arguments)], args[len(arguments) :]
-        known, bars = rest[: len(results)], rest[len(results) :]
+        known, bars = rest[: len(products)], rest[len(products) :]
         fixed = given[count + size :]
 
         def forward(parameters: Any, state: Any, taps: Any) -> Any:
@@ -238,9 +207,7 @@ def _reverse(made: TrainingProgram, program: Any, arguments: Sequence[Any]) -> P
                 return known_product(W, X, known[place], taps[place])
 
             every = iter(parameters)
-            stopped = [
-                next(every) if flag else given[i] for i, flag in enumerate(made.trained)
-            ]
+            stopped = [next(every) if flag else given[i] for i, flag in enumerate(made.trained)]
             out = evaluate(program, (*stopped, *state, *fixed), count, multiply)
             return out[: size + saved], vectors
 
@@ -258,39 +225,40 @@ def _reverse(made: TrainingProgram, program: Any, arguments: Sequence[Any]) -> P
 
     inputs = _step_inputs(made)
     first = 0
-    for shape in results:
-        argument = Argument(f"({KEPT}_products + {first})")
+    for shape in products:
+        argument = Argument(f"({RESULTS} + {first})")
         inputs.append((argument, None))
         first += int(np.prod(shape.shape))
     inputs += _carried(made, "bar")
     inputs += [(Argument(f"(saved_bar + {p.first})"), None) for p in made.saved]
-    graph, made_values = _traced(made, reverse, (*arguments, *results, *bars), inputs)
+    graph, made_values = _traced(made, reverse, (*arguments, *products, *bars), inputs)
     by_state, by_parameters, vectors, by_taps = made_values
     trained = [p for p, flag in zip(made.parameters, made.trained, strict=True) if flag]
-    return Pass(
-        graph,
-        {
-            "bar_new": _packed(made.carry, by_state),
-            "by_parameters": _packed(trained, by_parameters),
-            "vectors": [node for value in vectors for node in value.ravel()],
-            "by_products": [node for value in by_taps for node in value.ravel()],
-        },
-    )
+    places = [i for part in trained for i in range(part.first, part.last)]
+    every = zip(places, _packed(trained, by_parameters), strict=True)
+    summed = [(i, node) for i, node in every if node.op != "const" or node.attr != 0]
+    results = {
+        "bar_new": _packed(made.carry, by_state),
+        "by_parameters": [node for _, node in summed],
+        "vectors": [node for value in vectors for node in value.ravel()],
+        "by_products": [node for value in by_taps for node in value.ravel()],
+    }
+    return Pass(graph, results), [i for i, _ in summed]
 
 
 # An argument of a C function, and the part of an array that it is, if this is packed
 Input = tuple[Argument, Part | None]
 
 
-def _shared(made: TrainingProgram) -> list[Input]:
+def _shared(made: TrainingLayout) -> list[Input]:
     return [(Argument(f"({PARAMETERS} + {p.first})", shared=True), None) for p in made.parameters]
 
 
-def _carried(made: TrainingProgram, name: str) -> list[Input]:
+def _carried(made: TrainingLayout, name: str) -> list[Input]:
     return [(Argument(f"({name} + {part.first})", finite=True), part) for part in made.carry]
 
 
-def _step_inputs(made: TrainingProgram) -> list[Input]:
+def _step_inputs(made: TrainingLayout) -> list[Input]:
     measured: list[Input] = [(Argument("z", finite=True), None), (Argument("arrived"), None)]
     inputs: list[Input] = [(Argument("u"), None)] if made.n_u else []
     seconds = Argument("dt", is_number=True, finite=True, not_negative=True)
@@ -298,7 +266,7 @@ def _step_inputs(made: TrainingProgram) -> list[Input]:
 
 
 def _traced(
-    made: TrainingProgram, function: Any, args: Sequence[Any], inputs: Sequence[Input]
+    made: TrainingLayout, function: Any, args: Sequence[Any], inputs: Sequence[Input]
 ) -> tuple[Graph, Any]:
     """The graph of a function of arrays, and its results there."""
     program, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
@@ -323,9 +291,8 @@ def _require_real(members: Sequence[Field]) -> None:
             raise NotInC(f"{field.name} is not a real number, and training in C knows only those.")
 
 
-def _place_of_restarts(state: Any) -> int:
-    """The place of the count of restarts among the numbers of a state."""
-    flagged = jax.tree.map(lambda a: np.zeros(1), state)
-    flagged = flagged._replace(recovery=flagged.recovery._replace(restarts=np.ones(1)))
-    index = [bool(leaf[0]) for leaf in jax.tree.leaves(flagged)].index(True)
-    return index
+def _leaf_of_restarts(state: Any) -> int:
+    """The number of the array of a state that counts the restarts."""
+    flags = jax.tree.map(lambda a: False, state)
+    flags = flags._replace(recovery=flags.recovery._replace(restarts=True))
+    return jax.tree.leaves(flags).index(True)

@@ -9,14 +9,14 @@
  * That by the weights is added up for blocks of steps. */
 enum { PARTS = 16, MOST_THREADS = 256, BLOCK = 32 };
 /* The memory of a thread, in vectors. */
-enum { WORK = BLOCK * (SW_VECTORS + SW_RESULTS) + SW_TRAINED };
+enum { WORK = BLOCK * (SW_VECTORS + SW_RESULTS) + SW_SUMMED };
 
 typedef struct {
     long parameters; /* the place of W, or -1 where it is not trained */
     int rows, inner, columns;
 } product;
 static const product products[] = SW_PRODUCTS;
-static const int places[] = SW_PLACES;
+static const int places[] = SW_SUMMED_PLACES;
 
 typedef struct {
     long steps, records, groups, parts;
@@ -93,9 +93,9 @@ static void reverse_part(void *given, long part, int thread)
     const long last = (part + 1) * t->groups / t->parts;
     sw_real *gradient = t->partial + part * SW_PARAMETERS;
     sw_lanes *memory = t->memory + (size_t)thread * WORK;
-    sw_lanes *vectors = memory + SW_TRAINED, *results = vectors + (size_t)BLOCK * SW_VECTORS;
+    sw_lanes *vectors = memory + SW_SUMMED, *results = vectors + (size_t)BLOCK * SW_VECTORS;
     memset(gradient, 0, SW_PARAMETERS * sizeof *gradient);
-    memset(memory, 0, SW_TRAINED * sizeof *memory);
+    memset(memory, 0, SW_SUMMED * sizeof *memory);
     for (long group = first; group < last; ++group) {
         const long at = group * SW_LANES;
         sw_lanes bars[2][SW_CARRY], saved_bar[SW_SAVED + 1];
@@ -124,7 +124,7 @@ static void reverse_part(void *given, long part, int thread)
         }
         for (int i = 0; i < SW_CARRY; ++i) store(t->start_bar + i * B + at, bars[now][i]);
     }
-    for (int i = 0; i < SW_TRAINED; ++i) gradient[places[i]] += sw_total(memory[i]);
+    for (int i = 0; i < SW_SUMMED; ++i) gradient[places[i]] += sw_total(memory[i]);
 }
 
 static void *run_tasks(void *given)
