@@ -53,7 +53,7 @@ class Learned(eqx.Module):
 
 
 def drawn(modes: bool = True) -> tuple[np.ndarray, ...]:
-    """Starts, measurements with gaps and an implausible one, states and inputs of some records."""
+    """Starts, measurements with gaps, states and inputs of some records."""
     rng = np.random.default_rng(0)
     x = np.empty((RECORDS, STEPS, 2))
     x0 = last = rng.normal(size=(RECORDS, 2))
@@ -63,30 +63,32 @@ def drawn(modes: bool = True) -> tuple[np.ndarray, ...]:
         last = x[:, k] = np.stack([last[:, 0] + DT * last[:, 1], rate], axis=-1)
     z = x + 0.3 * rng.normal(size=x.shape)
     z[rng.random(z.shape) < 0.2] = np.nan
-    z[1, 20, 0] = 1e4
     mode = (np.arange(STEPS) // 10 % 2) * np.ones((RECORDS, 1))
     u = [mode, pushed, pushed] if modes else [pushed]
     return x0, z, x, np.stack(u, axis=-1)
 
 
-def loss(learned: Learned, key: Any = None, *, model: Any = None, backend: Any) -> jax.Array:
+def loss(
+    learned: Learned, key: Any = None, more: Any = 0.0, *, model: Any = None, backend: Any
+) -> jax.Array:
+    """The loss of measurements to which `more` is added."""
     model = model or sw.models.Switched((Pendulum(), Pendulum(0.5)), inputs=((0, 1), (1, 2)))
     x0, z, x, u = map(jnp.asarray, drawn(isinstance(model, sw.models.Switched)))
     log_r = learned.log_r if isinstance(model, sw.models.Switched) else learned.log_r[0]
     filt = sw.NDRSageHusa(model, jnp.exp(learned.log_q), jnp.exp(log_r), learned.policy, gate=5.0)
-    return state_loss(filt, x0, 0.1 * jnp.eye(2), z, x, DT, u=u, backend=backend)
+    return state_loss(filt, x0, 0.1 * jnp.eye(2), z + more, x, DT, u=u, backend=backend)
 
 
 @cache
 def compiled(backend: str, wide: bool) -> Any:
-    """The loss and its derivative by all that is learned, as functions of one vector."""
+    """The loss and its derivative, as functions of a vector of all that is learned."""
     with jax.enable_x64(wide):
         learned = Learned(jax.random.key(0))
         weights, static = eqx.partition(learned, eqx.is_inexact_array)
         flat, unravel = ravel_pytree(weights)
 
-        def of(flat: jax.Array) -> jax.Array:
-            return loss(eqx.combine(unravel(flat), static), backend=backend)
+        def of(flat: jax.Array, more: jax.Array) -> jax.Array:
+            return loss(eqx.combine(unravel(flat), static), more=more, backend=backend)
 
         return jax.jit(jax.value_and_grad(of)), flat
 
@@ -95,8 +97,11 @@ def compiled(backend: str, wide: bool) -> Any:
 def test_the_derivative_is_that_of_xla(wide, tolerance):
     """Of a model that switches, with inputs, gaps, a gate, trained noise and refused channels."""
     with jax.enable_x64(wide):
+        more = np.zeros((RECORDS, STEPS, 2))
+        more[1, 20, 0] = 1e4
         (value, slope), (expected, by_xla) = (
-            function(flat) for function, flat in (compiled("c", wide), compiled("jax", wide))
+            function(flat, jnp.asarray(more))
+            for function, flat in (compiled("c", wide), compiled("jax", wide))
         )
         np.testing.assert_allclose(value, expected, rtol=tolerance)
         np.testing.assert_allclose(slope, by_xla, rtol=0, atol=tolerance * np.abs(by_xla).max())
@@ -108,10 +113,10 @@ def test_the_derivative_agrees_with_finite_differences():
         function, flat = compiled("c", True)
         direction = np.random.default_rng(1).normal(size=flat.size)
         h = 1e-6
-        ahead, behind = (function(flat + s * h * direction)[0] for s in (1.0, -1.0))
-        np.testing.assert_allclose(
-            function(flat)[1] @ direction, (ahead - behind) / (2.0 * h), rtol=1e-5
-        )
+        none = jnp.zeros((RECORDS, STEPS, 2))
+        ahead, behind = (function(flat + s * h * direction, none)[0] for s in (1.0, -1.0))
+        slope = function(flat, none)[1] @ direction
+        np.testing.assert_allclose(slope, (ahead - behind) / (2.0 * h), rtol=1e-5)
 
 
 def test_a_resumed_training_gives_the_same_bits(tmp_path):

@@ -66,17 +66,40 @@ def _evaluate(
         if weights is not None:
             made: Any = [multiply(weights, *given)]
         elif name in CALLS:
-            called = equation.params[CALLS[name]]
-            passed = {
-                v: i for v, i in zip(called.jaxpr.invars, inner, strict=True) if i is not None
-            }
             with jax.named_scope(_scope(equation)):
-                made = _evaluate(called, given, passed, multiply)
+                made = _called(equation.params[CALLS[name]], given, inner, multiply)
+        elif name == "cond":
+            with jax.named_scope(_scope(equation)):
+                sides = [
+                    _called(side, given[1:], inner[1:], multiply)
+                    for side in equation.params["branches"]
+                ]
+                made = [_chosen(given[0], values) for values in zip(*sides, strict=True)]
         else:
             with jax.named_scope(_scope(equation)):
                 made = _bound(equation, given)
         env.update(zip(equation.outvars, made, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _called(
+    program: ClosedJaxpr, given: list[Any], numbers: list[int | None], multiply: Multiply
+) -> list[Any]:
+    """A program that the program calls."""
+    passed = zip(program.jaxpr.invars, numbers, strict=True)
+    shared = {variable: number for variable, number in passed if number is not None}
+    return _evaluate(program, given, shared, multiply)
+
+
+def _chosen(index: Any, values: tuple[Any, ...]) -> Any:
+    """The value that an index selects.
+
+    Records in lanes need all sides of a branch. In a branch the derivative of a side gets what the
+    side computed as numbers of the program, also where these are constants.
+    """
+    if len(values) == 2:
+        return jnp.where(index > 0, values[1], values[0])
+    return jax.lax.select_n(jnp.clip(index, 0, len(values) - 1), *values)
 
 
 def _weights(equation: Any, numbers: list[int | None]) -> int | None:
