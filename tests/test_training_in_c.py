@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 import sagewing as sw
 from sagewing.train import Schedule, state_loss, train
+from sagewing.train.loop import Stage
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -120,28 +121,32 @@ def test_the_derivative_agrees_with_finite_differences():
 
 
 def test_a_resumed_training_gives_the_same_bits(tmp_path):
-    def go(folder: str, epochs: int, resume: bool) -> Any:
-        schedule = Schedule(epochs=4, learning_rate=1e-2)
-        stage = partial(loss, backend="c")
-        if not resume:
-            schedule = Schedule(epochs=epochs, learning_rate=1e-2)
-        return train(
-            Learned, stage, schedule, [0], folder=tmp_path / folder, resume=resume, settings={}
-        )
+    """Interrupted in the second stage and resumed from the end of the first."""
+    stages = [Stage(until, partial(loss, backend="c")) for until in (1, 2)]
 
-    whole = go("whole", 4, False).models[0]
-    again = go("whole", 4, True).models[0]
-    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(again), strict=True):
+    def go(folder: str, **options: Any) -> Any:
+        schedule = Schedule(epochs=2, learning_rate=1e-2)
+        return train(Learned, stages, schedule, [0], folder=tmp_path / folder, **options)
+
+    def interrupt(progress: Any) -> None:
+        if progress.epoch > 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        go("interrupted", report=interrupt)
+    resumed = go("interrupted", resume=True).models[0]
+    for a, b in zip(*map(jax.tree.leaves, (resumed, go("quiet").models[0])), strict=True):
         assert np.array_equal(a, b)
 
 
 def test_what_has_no_c_trains_in_jax():
     learned = Learned(jax.random.key(0))
-    slopes = [
-        eqx.filter_grad(partial(loss, model=Sorted(), backend=backend))(learned)
-        for backend in ("auto", "jax")
-    ]
-    for a, b in zip(*map(jax.tree.leaves, slopes), strict=True):
+
+    def slope(backend: str) -> list[jax.Array]:
+        of = eqx.filter_jit(eqx.filter_grad(partial(loss, model=Sorted(), backend=backend)))
+        return jax.tree.leaves(of(learned))
+
+    for a, b in zip(slope("auto"), slope("jax"), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
     with pytest.raises(sw.InputError, match="sort"):
-        eqx.filter_grad(partial(loss, model=Sorted(), backend="c"))(learned)
+        slope("c")

@@ -100,8 +100,14 @@ def scan_for_training(
         for a, flag in zip(arrays, traced, strict=True)
     )
     given = [a for a, flag in zip(arrays, traced, strict=True) if flag]
-    measured = (z, arrived, u, dt)
-    return _steps(Static(rest, constant, save), backend == "c", tuple(given), state, measured)
+    static = Static(rest, constant, save)
+    try:
+        hash(static)
+    except TypeError:  # such as a list in a model
+        if backend == "c":
+            raise InputError("Training in C needs a filter that can be hashed.") from None
+        return scan(filt, state, z, u, dt, arrived, save)[1]
+    return _steps(static, backend == "c", tuple(given), state, (z, arrived, u, dt))
 
 
 class Static(NamedTuple):
@@ -164,7 +170,7 @@ def _forward(static: Static, required: bool, parameters: Any, state: Any, measur
     dt = jnp.broadcast_to(dt if dt.ndim == 2 else dt[:, None], (T, B))
     leaves, structure = jax.tree.flatten(state)
     rows = [part.packed(leaf) for part, leaf in zip(made.layout.carry, leaves, strict=True)]
-    flat = jnp.concatenate([p.ravel() for p in parameters])
+    flat = jnp.concatenate([jnp.zeros(0, z.dtype), *(p.ravel() for p in parameters)])
     threads = jnp.zeros((made.threads, 0), z.dtype)
     measured = (*(padded(a) for a in (z, arrived, u, dt)), threads)
     saved, kept = made.forward(flat, padded(jnp.concatenate(rows)), measured)
@@ -206,19 +212,20 @@ _steps.defvjp(_forward, _backward, symbolic_zeros=True)
 def _shapes(parameters: Any, state: Any, measured: Any) -> Shapes:
     """The shapes for one record; refuses what has no C."""
     z, arrived, u, dt = measured
-    B = z.shape[-1]
 
-    def one(a: Any) -> Any:
-        if a.shape[-1:] != (B,):
+    def one(a: Any, skipped: int = 0) -> Any:
+        if a.shape[-1:] != z.shape[-1:]:
             raise NotInC("Training in C needs a state of its own for each record.")
-        return jax.ShapeDtypeStruct(a.shape[:-1], a.dtype)
+        return jax.ShapeDtypeStruct(a.shape[skipped:-1], a.dtype)
 
     if any(p.dtype != z.dtype for p in parameters):
         raise NotInC(f"Training in C knows parameters of type {z.dtype} only.")
-    z, arrived, u = jax.tree.map(lambda a: one(a[0]), (z, arrived, u))
-    shapes = [jax.ShapeDtypeStruct(p.shape, p.dtype) for p in parameters]
-    seconds = jax.ShapeDtypeStruct((), dt.dtype)
-    return Shapes(shapes, jax.tree.map(one, state), z, arrived, u, seconds)
+    return Shapes(
+        [jax.ShapeDtypeStruct(p.shape, p.dtype) for p in parameters],
+        jax.tree.map(one, state),
+        *(None if a is None else one(a, 1) for a in (z, arrived, u)),
+        jax.ShapeDtypeStruct((), dt.dtype),
+    )
 
 
 def _compiled(static: Static, given: Shapes, trained: tuple[bool, ...]) -> CompiledTraining:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sagewing.codegen.memory import INDENT
 
 # A piece ends after so many characters.
-PIECE = 60_000
+PIECE = 40_000
 DEFINED = re.compile(r"^    (const )?(sw_lanes|sw_ints) (v\d+(?:_\d+)?)(?:\[(\d+)\])?( = .*)?;$")
 NAMES = re.compile(r"\bv\d+(?:_\d+)?\b")
 MEMORY = {"sw_lanes": "memory", "sw_ints": "flags"}

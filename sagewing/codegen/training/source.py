@@ -51,10 +51,9 @@ HEAD = """\
 #define SW_PIECE static __attribute__((noinline)) void
 """
 RECOVER_CALL = """\
-    const sw_ints due = {due};
-    if (sw_lanes_any(due)) {{
+    if (sw_lanes_any({due})) {{
         const sw_ints measured[] = {{{measured}}}, usable[] = {{{usable}}};
-        sw_recover(parameters, carry_new, due, measured, usable, {finite});
+        sw_recover(parameters, carry_new, {due}, measured, usable, {finite});
     }}
 """
 
