@@ -221,10 +221,12 @@ def _shapes(parameters: Any, state: Any, measured: Any) -> Shapes:
     if any(p.dtype != z.dtype for p in parameters):
         raise NotInC(f"Training in C knows parameters of type {z.dtype} only.")
     return Shapes(
-        [jax.ShapeDtypeStruct(p.shape, p.dtype) for p in parameters],
-        jax.tree.map(one, state),
-        *(None if a is None else one(a, 1) for a in (z, arrived, u)),
-        jax.ShapeDtypeStruct((), dt.dtype),
+        parameters=[jax.ShapeDtypeStruct(p.shape, p.dtype) for p in parameters],
+        state=jax.tree.map(one, state),
+        z=one(z, 1),
+        arrived=one(arrived, 1),
+        u=None if u is None else one(u, 1),
+        dt=jax.ShapeDtypeStruct((), dt.dtype),
     )
 
 

@@ -23,7 +23,7 @@ SMALLEST = 1e-8  # floor of a window's loss, where the derivative of its root is
 WindowLoss = Literal["squared", "root"]
 
 
-class Estimates(NamedTuple):
+class LossInputs(NamedTuple):
     """The results of a step that a loss may depend on; None where the filter does not have it."""
 
     x: States
@@ -68,7 +68,7 @@ def state_loss(
 
 
 def noise_distance(
-    step: Estimates,
+    step: LossInputs | Step,
     q: States,
     r: Measurements,
     states: Bool[Array, "n_x *batch"],
@@ -112,8 +112,8 @@ def pose_loss(
 
 def _steps(
     filt: Filter, x0: Any, P0: Any, z: Any, u: Any, dt: Any, backend: TrainingBackend
-) -> Estimates:
-    """Estimates and traces of a filter over a batch [B, T, ...]; time first and batch last."""
+) -> LossInputs:
+    """LossInputs and traces of a filter over a batch [B, T, ...]; time first and batch last."""
     runs, steps, _ = z.shape
     arrived = jnp.isfinite(z)
     z, arrived = (jnp.moveaxis(a, 0, -1) for a in (jnp.where(arrived, z, 0.0), arrived))
@@ -121,14 +121,14 @@ def _steps(
     P = jnp.asarray(P0, z.dtype)
     start = filt.init(x0.T, jnp.broadcast_to(P[..., None], (*P.shape, runs)))
     seconds = jnp.full(steps, dt, z.dtype)
-    return scan_for_training(filt, start, z, u, seconds, arrived, _estimates, backend)
+    return scan_for_training(filt, start, z, u, seconds, arrived, _loss_inputs, backend)
 
 
-def _estimates(step: Step, extra: None) -> Estimates:
-    return Estimates(step.x, step.q, step.r, step.trace)
+def _loss_inputs(step: Step, extra: None) -> LossInputs:
+    return LossInputs(step.x, step.q, step.r, step.trace)
 
 
-def _reconstruction(filt: Filter, estimates: Estimates, weight: float) -> Scalar | float:
+def _reconstruction(filt: Filter, estimates: LossInputs, weight: float) -> Scalar | float:
     """The weighted error of the policy's decoder; 0 for a filter without one."""
     policy = _policy_of(filt)
     if weight == 0.0 or not isinstance(policy, Policy):

@@ -18,7 +18,7 @@ Multiply = Callable[[int, jax.Array, jax.Array], jax.Array]
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
-class Product(NamedTuple):
+class WeightProduct(NamedTuple):
     """W X: W [rows, inner] is the argument `weights` of the program, X has so many columns."""
 
     weights: int
@@ -27,13 +27,13 @@ class Product(NamedTuple):
     columns: int
 
 
-def products(program: ClosedJaxpr, weights: int) -> list[Product]:
+def products(program: ClosedJaxpr, weights: int) -> list[WeightProduct]:
     """The products of a program whose first arguments are so many arrays of weights."""
-    found: list[Product] = []
+    found: list[WeightProduct] = []
 
     def note(number: int, W: jax.Array, X: jax.Array) -> jax.Array:
         rows, inner = W.shape
-        found.append(Product(number, rows, inner, 1 if X.ndim == 1 else X.shape[1]))
+        found.append(WeightProduct(number, rows, inner, 1 if X.ndim == 1 else X.shape[1]))
         return W @ X
 
     shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]

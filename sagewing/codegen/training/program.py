@@ -14,7 +14,7 @@ from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.refusal import NotInC
 from sagewing.codegen.trace import trace
 from sagewing.codegen.training.parts import Part, parts
-from sagewing.codegen.training.products import Product, evaluate, known_product, products
+from sagewing.codegen.training.products import WeightProduct, evaluate, known_product, products
 from sagewing.filters.recovery import Recovering, Verdict
 
 # The arrays of the C functions
@@ -50,7 +50,7 @@ class TrainingLayout(NamedTuple):
     restarts: int | None
     saved: list[Part]
     structure: Any
-    products: list[Product]
+    products: list[WeightProduct]
 
 
 class TrainingProgram(NamedTuple):
