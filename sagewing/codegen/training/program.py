@@ -293,6 +293,5 @@ def _require_real(members: Sequence[Field]) -> None:
 
 def _leaf_of_restarts(state: Any) -> int:
     """The number of the array of a state that counts the restarts."""
-    flags = jax.tree.map(lambda a: False, state)
-    flags = flags._replace(recovery=flags.recovery._replace(restarts=True))
-    return jax.tree.leaves(flags).index(True)
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
+    return [jax.tree_util.keystr(path[-1:]) == ".restarts" for path in paths].index(True)
