@@ -1,4 +1,4 @@
-"""Training steps of the learned filter: batch-last kernels against the naive per-record version.
+"""Training steps of the learned filter, in C and on XLA, against the naive per-record version.
 
 At 3 states (Lorenz, B = 64, T = 60) and at 19 states with 6 sensors (B = 128, T = 100): the
 quadrotor that flights train, a network of tanh units, and Lorenz-96, whose Jacobian costs both
@@ -6,6 +6,8 @@ sides most of their time. Last the quadrotor with an error state of 18 against t
 Each contender makes five steps of gradient descent in one program, as training does.
 Usage: python benchmarks/training_step.py
 """
+
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -89,7 +91,8 @@ def race_naive(title, model, x, n_z, runs, steps, arch, u=None):
     given = arch, *drawn(model, x, n_z, runs, steps, u)
     contenders = {
         "naive": descent(naive.loss, model, *given),
-        "sagewing": descent(state_loss, model, *given),
+        "sagewing on XLA": descent(partial(state_loss, backend="jax"), model, *given),
+        "sagewing in C": descent(partial(state_loss, backend="c"), model, *given),
     }
     _race(title, contenders, runs, steps)
 

@@ -117,6 +117,23 @@ def matrix_product(graph: Graph, A: Value, x: Value) -> Value:
     return entries(graph, vector, A.shape[0])
 
 
+def shared_matrix(graph: Graph, A: Value) -> View | None:
+    """The argument that this matrix is, if all records share it; None otherwise."""
+    if is_known(A) or A.size < LOOP_LENGTH or A.ndim != 2:
+        return None
+    first = A.flat[0]
+    if first.op != "elem" or first.args[0].op != "input" or not first.args[0].attr.shared:
+        return None
+    return view_of(graph, A)
+
+
+def shared_product(graph: Graph, weights: View, shape: tuple[int, ...], x: Value) -> Value:
+    """A x for a matrix that all records share."""
+    view = packed(graph, x)
+    attr = (*shape, weights.offset, weights.strides, view.offset)
+    return entries(graph, graph.vector("product", (weights.node, view.node), attr), shape[0])
+
+
 def constants(value: Any, dtype: Any) -> Value:
     """Constants of the program, of the type that JAX gives them."""
     return np.asarray(value).astype(dtype)

@@ -35,7 +35,7 @@ class Argument(NamedTuple):
     A single number is no array in C. A symmetric matrix is read in its lower half. `finite` and
     `not_negative` are what the function may rely on. With `members` it is that of one of so many
     members of a bank, and all of theirs lie side by side: entry i of member m is at
-    i * members + m.
+    i * members + m. One that is `shared` is the same for all records.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Argument(NamedTuple):
     not_negative: bool = False
     field: Field | None = None
     members: int = 0
+    shared: bool = False
 
 
 def of_state(field: Field) -> Argument:

@@ -16,9 +16,10 @@ class Node:
     """One number (`op` an operation, "const" or "elem"), a vector, or a branch.
 
     Vectors are "input", "table" (constants), "pack" (numbers put side by side), "map" (an operation
-    on each entry) and "matvec" (a matrix of constants times a vector); "sum", "largest" and
-    "smallest" are numbers made of consecutive entries of one. A branch has the outputs of
-    each of its sides as arguments. An "elem" is an entry of a vector or an output of a branch.
+    on each entry), "matvec" (a matrix of constants times a vector) and "product" (the same for a
+    matrix that all records share); "sum", "largest" and "smallest" are numbers made of consecutive
+    entries of one. A branch has the outputs of each of its sides as arguments. An "elem" is an
+    entry of a vector or an output of a branch.
     """
 
     __slots__ = ("args", "attr", "id", "kind", "op")
@@ -41,14 +42,17 @@ class Graph:
     With `row_loops` the rows of a matrix become loops. Without, its entries are single numbers, of
     which a symmetric matrix has half as many. `reduces`: the sum, the maximum and the minimum of an
     array are one node each. `in_model` is set while the functions of the user's
-    model are added, whose products with zero are computed (see `simplify.py`), and
-    `in_searchsorted` while a search in a sorted array is.
+    model are added, whose products with zero are computed (see `simplify.py`) if the graph has an
+    `exact_model`, and `in_searchsorted` while a search in a sorted array is.
     """
 
-    def __init__(self, dtype: Any, row_loops: bool = True, reduces: bool = False):
+    def __init__(
+        self, dtype: Any, row_loops: bool = True, reduces: bool = False, exact_model: bool = True
+    ):
         self.dtype = np.dtype(dtype)
         self.row_loops = row_loops
         self.reduces = reduces
+        self.exact_model = exact_model
         self.in_model = False
         self.in_searchsorted = False
         self.nodes: list[Node] = []

@@ -70,11 +70,12 @@ def lines(statements: Sequence[Statement]) -> list[str]:
     return [statement.line() for statement in statements]
 
 
-def shared(statements: Sequence[Statement]) -> Shared:
+def shared(statements: Sequence[Statement], kind: str = "sw_real") -> Shared:
     """The lines of a function in which an array takes the memory of one that is no longer used.
 
-    Both have the same size and are declared in the function's body. The only loops are within a
-    statement, so an array is no longer used after the last statement that names it.
+    Both have the same size, hold numbers of this kind, and are declared in the function's body. The
+    only loops are within a statement, so an array is no longer used after the last statement that
+    names it.
     """
     declarations = {s.declares for s in statements if s.declares is not None and s.depth == 1}
     used: dict[Array, list[int]] = {}
@@ -88,7 +89,7 @@ def shared(statements: Sequence[Statement]) -> Shared:
         free = [o for o, end in last_use.items() if o.size == array.size and end < first]
         owner = owners[array] = min(free, key=last_use.__getitem__, default=array)
         last_use[owner] = last
-    kept = [declaration(1, owner).line() for owner in last_use]
+    kept = [declaration(1, owner, kind).line() for owner in last_use]
     rest = [s.line(owners) for s in statements if s.declares not in declarations]
     saved = sum(array.size for array in declarations) - sum(owner.size for owner in last_use)
     return Shared([*kept, *rest], saved)

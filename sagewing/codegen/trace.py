@@ -58,7 +58,7 @@ def trace(graph: Graph, program: ClosedJaxpr | Jaxpr, args: Sequence[Value]) -> 
     env.update(zip(jaxpr.invars, args, strict=True))
     outside = graph.in_model
     for equation in jaxpr.eqns:
-        graph.in_model = outside or in_scope(equation, MODEL)
+        graph.in_model = outside or (graph.exact_model and in_scope(equation, MODEL))
         try:
             results = _results(graph, [read(atom) for atom in equation.invars], equation)
         except Unsupported as error:

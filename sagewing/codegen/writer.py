@@ -135,6 +135,8 @@ class Writer:
             self._write_pack(node, depth)
         elif node.op == "matvec":
             self._write_product(node, depth)
+        elif node.op == "product":
+            self._write_shared_product(node, depth)
         elif node.op == "map":
             self._write_map(node)
         else:
@@ -242,6 +244,10 @@ class Writer:
         text = f"{function}({matrix}, {start.text}, {result.text}, {sizes});"
         self._line(depth, text, start.arrays | result.arrays)
 
+    def _write_shared_product(self, node: Node, depth: int) -> None:
+        """A matrix that all records share times a vector."""
+        raise NotImplementedError
+
     def _write_map(self, node: Node) -> None:
         """A loop; one that only one other loop needs becomes part of that."""
         loop = self._loop(node)
@@ -333,5 +339,6 @@ def in_step(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> bo
 
 def _size(node: Node) -> int:
     """How many numbers are held under the name of a node."""
-    sizes = {"pack": lambda: node.attr, "matvec": lambda: node.attr[0], "map": lambda: length(node)}
+    first = dict.fromkeys(("matvec", "product"), lambda: node.attr[0])
+    sizes = {"pack": lambda: node.attr, "map": lambda: length(node), **first}
     return sizes[node.op]() if node.op in sizes else node.attr[1] if node.op == "branch" else 1

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,7 +24,14 @@ FLAGS = (
 
 
 def library(source: CSource, folder: Path | None = None, flags: tuple[str, ...] = FLAGS) -> Path:
-    """The shared library of a source, compiled if it is not in the folder yet.
+    """The shared library of a filter, compiled if it is not in the folder yet."""
+    return library_of(_files(source), folder, flags)
+
+
+def library_of(
+    files: Mapping[str, str], folder: Path | None = None, flags: tuple[str, ...] = FLAGS
+) -> Path:
+    """The shared library of some C files, compiled if it is not in the folder yet.
 
     Its SHA-256 is kept with it, because loading a damaged library would end the process.
     """
@@ -32,10 +40,10 @@ def library(source: CSource, folder: Path | None = None, flags: tuple[str, ...] 
         folder = private_folder(default_folder() if folder is None else folder)
     except InputError as error:
         raise NotInC(str(error)) from None
-    parts = (*_files(source).values(), _compiler_and_target(compiler), " ".join(flags))
+    parts = (*files.values(), _compiler_and_target(compiler), " ".join(flags))
     made = folder / f"{sha256(chr(0).join(parts).encode())[:32]}.so"
     if not _is_intact(made):
-        content = _compile(compiler, flags, source, folder)
+        content = _compile(compiler, flags, files, folder)
         write_atomically(made, content, 0o700)
         write_atomically(_digest_file(made), sha256(content).encode(), 0o600)
     return made
@@ -83,13 +91,15 @@ def _files(source: CSource) -> dict[str, str]:
     }
 
 
-def _compile(compiler: str, flags: tuple[str, ...], source: CSource, folder: Path) -> bytes:
+def _compile(
+    compiler: str, flags: tuple[str, ...], files: Mapping[str, str], folder: Path
+) -> bytes:
     """The bytes of the library, compiled in a temporary folder."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as name:
         work = Path(name)
-        for file, text in _files(source).items():
+        for file, text in files.items():
             (work / file).write_text(text, encoding="utf-8")
-        sources = [name for name in _files(source) if name.endswith(".c")]
+        sources = [name for name in files if name.endswith(".c")]
         command = [compiler, *flags, *sources, "-o", "filter.so", "-lm"]
         run = run_compiler(command, work)
         if run.returncode != 0:

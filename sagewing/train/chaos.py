@@ -25,6 +25,7 @@ from sagewing.problems.chaos import (
     episodes,
     protocol_named,
 )
+from sagewing.runtime.training import TrainingBackend
 from sagewing.shapes import Scalar
 from sagewing.train.loop import Progress, Schedule, Trained, train
 from sagewing.train.losses import state_loss
@@ -100,8 +101,12 @@ def train_chaos(
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
     width: int | None = None,
+    backend: TrainingBackend = "auto",
 ) -> Trained:
-    """Train one filter for each seed; see `train` for `folder`, `resume` and `width`."""
+    """Train one filter for each seed; see `train` for `folder`, `resume` and `width`.
+
+    With "auto" the filter runs in C where it has one and a compiler is installed.
+    """
     protocol = protocol_named(setup.protocol)
     model = LORENZ.model(protocol, adaptive=catalogue.entry(setup.filter).adapts)
     recipe = RECIPES[setup.filter]
@@ -119,6 +124,7 @@ def train_chaos(
             aux_weight=setup.aux_weight,
             largest=recipe.largest,
             noise=(drawn.q, drawn.r) if recipe.compares_noise else None,
+            backend=backend,
         )
 
     return train(

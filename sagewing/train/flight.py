@@ -29,6 +29,7 @@ from sagewing.problems.flight.records import (
     record,
 )
 from sagewing.problems.flight.setup import AVERAGED, estimator
+from sagewing.runtime.training import TrainingBackend
 from sagewing.shapes import Scalar, real_dtype
 from sagewing.sim.degradation import Degradation
 from sagewing.train.loop import Progress, Schedule, Stage, Trained, train
@@ -153,8 +154,12 @@ def train_flight(
     folder: Path | None = None,
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
+    backend: TrainingBackend = "auto",
 ) -> Trained:
-    """Train one filter for each seed; see `train` for `folder` and `resume`."""
+    """Train one filter for each seed; see `train` for `folder` and `resume`.
+
+    With "auto" the filter runs in C where it has one and a compiler is installed.
+    """
     check_flights(setup, flights)
     joined = Flights.joined(flights)
     stages = curriculum(setup)
@@ -168,8 +173,8 @@ def train_flight(
             if isinstance(learned, StoredPolicy) and not setup.learn_nominal:
                 learned = eqx.tree_at(lambda p: p.nominal, learned, replace_fn=_frozen)
             filt = catalogue.build(setup.filter, model, Q0, R0, learned)
-            weight = setup.aux_weight
-            return pose_loss(filt, drawn, P0, joined.dt, weight, window=setup.window_loss)
+            weight, window = setup.aux_weight, setup.window_loss
+            return pose_loss(filt, drawn, P0, joined.dt, weight, window=window, backend=backend)
 
         return loss
 

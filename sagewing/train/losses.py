@@ -1,13 +1,12 @@
 """The losses of training."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters.attenuation import innermost
-from sagewing.filters.loop import scan
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.rules import AttenuationRule
@@ -15,12 +14,22 @@ from sagewing.filters.step import Step
 from sagewing.models.quadrotor import Q, R
 from sagewing.policy.ndr.policy import Policy
 from sagewing.problems.flight.records import FlightRecord
+from sagewing.runtime.training import TrainingBackend, scan_for_training
 from sagewing.shapes import Arrived, Measurements, Numbers, Scalar, States, Values
 
 HUBER = 5.0  # paper: errors in position are penalised quadratically up to this, m
 ATTITUDE_WEIGHT = 10.0  # paper
 SMALLEST = 1e-8  # floor of a window's loss, where the derivative of its root is still bounded
 WindowLoss = Literal["squared", "root"]
+
+
+class LossInputs(NamedTuple):
+    """The results of a step that a loss may depend on; None where the filter does not have it."""
+
+    x: States
+    q: States | None
+    r: Measurements | None
+    trace: Any
 
 
 def state_loss(
@@ -34,6 +43,7 @@ def state_loss(
     largest: float | None = None,
     u: Float[Array, "B T n_u"] | None = None,
     noise: tuple[Float[Array, "B T n_x"], Float[Array, "B T n_z"]] | None = None,
+    backend: TrainingBackend = "auto",
 ) -> Scalar:
     """The paper's loss: squared state error plus `aux_weight` times the reconstruction error.
 
@@ -42,7 +52,7 @@ def state_loss(
     are left out of the mean. For the universal policy `noise` may be the true q and r: the second
     term is then the distance of the policy's q and r from them.
     """
-    estimates = _steps(filt, x0, P0, z, u, dt)
+    estimates = _steps(filt, x0, P0, z, u, dt, backend)
     squared = jnp.sum((estimates.x - jnp.moveaxis(truth, 0, -1)) ** 2, axis=1)
     if largest is None:
         error = jnp.mean(squared)
@@ -58,7 +68,7 @@ def state_loss(
 
 
 def noise_distance(
-    step: Step,
+    step: LossInputs | Step,
     q: States,
     r: Measurements,
     states: Bool[Array, "n_x *batch"],
@@ -84,13 +94,14 @@ def pose_loss(
     aux_weight: float = 0.1,
     *,
     window: WindowLoss = "squared",
+    backend: TrainingBackend = "auto",
 ) -> Scalar:
     """The paper's loss in flight: Huber in position, cosine distance in attitude, reconstruction.
 
     `records` have a leading batch axis. The loss of a window is its mean ("squared", as in the
     paper), or the root of that mean, so that the noisiest windows do not dominate.
     """
-    estimates = _steps(filt, records.x0, P0, records.z, records.u, dt)
+    estimates = _steps(filt, records.x0, P0, records.z, records.u, dt, backend)
     error = jnp.abs(estimates.x[:, R] - jnp.moveaxis(records.position, 0, -1))
     huber = jnp.where(error < HUBER, 0.5 * error**2, HUBER * (error - 0.5 * HUBER))
     cosine = jnp.abs(jnp.sum(estimates.x[:, Q] * jnp.moveaxis(records.quaternion, 0, -1), axis=1))
@@ -99,23 +110,25 @@ def pose_loss(
     return jnp.mean(losses) + _reconstruction(filt, estimates, aux_weight)
 
 
-def _steps(filt: Filter, x0: Any, P0: Any, z: Any, u: Any, dt: Any) -> Step:
-    """Estimates and traces of a filter over a batch [B, T, ...]; time first and batch last."""
+def _steps(
+    filt: Filter, x0: Any, P0: Any, z: Any, u: Any, dt: Any, backend: TrainingBackend
+) -> LossInputs:
+    """LossInputs and traces of a filter over a batch [B, T, ...]; time first and batch last."""
     runs, steps, _ = z.shape
     arrived = jnp.isfinite(z)
     z, arrived = (jnp.moveaxis(a, 0, -1) for a in (jnp.where(arrived, z, 0.0), arrived))
     u = None if u is None else jnp.moveaxis(u, 0, -1)
     P = jnp.asarray(P0, z.dtype)
     start = filt.init(x0.T, jnp.broadcast_to(P[..., None], (*P.shape, runs)))
-    return scan(filt, start, z, u, jnp.full(steps, dt, z.dtype), arrived, _estimate_and_trace)[1]
+    seconds = jnp.full(steps, dt, z.dtype)
+    return scan_for_training(filt, start, z, u, seconds, arrived, _loss_inputs, backend)
 
 
-def _estimate_and_trace(step: Step, extra: None) -> Step:
-    estimate = step.estimate._asdict()
-    return Step(**estimate, trace=step.trace)
+def _loss_inputs(step: Step, extra: None) -> LossInputs:
+    return LossInputs(step.x, step.q, step.r, step.trace)
 
 
-def _reconstruction(filt: Filter, estimates: Step, weight: float) -> Scalar | float:
+def _reconstruction(filt: Filter, estimates: LossInputs, weight: float) -> Scalar | float:
     """The weighted error of the policy's decoder; 0 for a filter without one."""
     policy = _policy_of(filt)
     if weight == 0.0 or not isinstance(policy, Policy):

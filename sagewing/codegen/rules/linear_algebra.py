@@ -5,7 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from sagewing.codegen.arrays import Value, as_known, as_nodes, is_known, matrix_product
+from sagewing.codegen.arrays import (
+    Value,
+    as_known,
+    as_nodes,
+    is_known,
+    matrix_product,
+    shared_matrix,
+    shared_product,
+)
 from sagewing.codegen.graph import Graph, Node
 from sagewing.codegen.signs import is_finite
 from sagewing.codegen.simplify import apply
@@ -39,6 +47,12 @@ def _dot_general(graph: Graph, operands: list[Value], equation: Any) -> list[Val
 
 
 def _matmul(graph: Graph, A: Value, B: Value, none: Node) -> Value:
+    weights = shared_matrix(graph, A)
+    if weights is not None:
+        return np.stack([shared_product(graph, weights, A.shape, b) for b in B.T], axis=1)
+    weights = shared_matrix(graph, B.T)
+    if weights is not None:
+        return np.stack([shared_product(graph, weights, B.T.shape, a) for a in A])
     if _is_table(A, B):
         return np.stack([matrix_product(graph, A, column) for column in B.T], axis=1)
     if _is_table(B, A):

@@ -1,5 +1,7 @@
 """What JAX's primitives that only move numbers are in the graph: they add no nodes."""
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -71,6 +73,12 @@ def _concatenate(graph: Graph, operands: list[Value], equation: Any) -> list[Val
 @rule("stack")
 def _stack(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     return [np.stack(_alike(graph, operands), equation.params["axis"])]
+
+
+@rule("unstack")
+def _unstack(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
+    rows = np.moveaxis(operands[0], equation.params["axis"], 0)
+    return [rows[i, ...] for i in range(len(rows))]
 
 
 @rule("split")
@@ -182,13 +190,30 @@ def _from(graph: Graph, value: Value, start: Value, size: int, axis: int, dtype:
 def _dynamic_update_slice(graph: Graph, operands: list[Value], equation: Any) -> list[Value]:
     value, update, *starts = operands
     value, update = _alike(graph, [value, update])
-    for start in starts:
-        _require_known(equation, start)
     limits = [n - m for n, m in zip(value.shape, update.shape, strict=True)]
-    firsts = [int(np.clip(s, 0, limit)) for s, limit in zip(starts, limits, strict=True)]
-    out = value.copy()
-    out[tuple(slice(f, f + n) for f, n in zip(firsts, update.shape, strict=True))] = update
-    return [out]
+    each = [
+        [int(np.clip(start, 0, limit))] if is_known(start) else list(range(limit + 1))
+        for start, limit in zip(starts, limits, strict=True)
+    ]
+    made: Value | None = None
+    for firsts in itertools.product(*(places[::-1] for places in each)):
+        out = value.copy()
+        out[tuple(slice(f, f + n) for f, n in zip(firsts, update.shape, strict=True))] = update
+        made = out if made is None else _where_before(graph, equation, starts, firsts, out, made)
+    assert made is not None
+    return [made]
+
+
+def _where_before(
+    graph: Graph, equation: Any, starts: Sequence[Value], firsts: Any, here: Value, other: Value
+) -> Value:
+    """`here` where no start that is unknown lies beyond its place in `firsts`."""
+    for i, (start, first) in enumerate(zip(starts, firsts, strict=True)):
+        if not is_known(start):
+            dtype = equation.invars[2 + i].aval.dtype
+            before = elementwise(graph, "le", start, np.array(first, dtype))
+            here = elementwise(graph, "select", before, here, other)
+    return here
 
 
 def _alike(graph: Graph, values: list[Value]) -> list[Value]:
