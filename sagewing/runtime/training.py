@@ -85,7 +85,7 @@ def scan_for_training(
     dt: Any,
     arrived: Any,
     save: Save,
-    backend: TrainingBackend = "auto",
+    backend: TrainingBackend = "jax",
 ) -> Any:
     """What `save` returns of each step, as that of `scan`, for records of a training.
 

@@ -101,11 +101,11 @@ def train_chaos(
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
     width: int | None = None,
-    backend: TrainingBackend = "auto",
+    backend: TrainingBackend = "jax",
 ) -> Trained:
     """Train one filter for each seed; see `train` for `folder`, `resume` and `width`.
 
-    With "auto" the filter runs in C where it has one and a compiler is installed.
+    With backend "auto" the filter runs in C where it has one and a compiler is installed.
     """
     protocol = protocol_named(setup.protocol)
     model = LORENZ.model(protocol, adaptive=catalogue.entry(setup.filter).adapts)

@@ -154,11 +154,11 @@ def train_flight(
     folder: Path | None = None,
     resume: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
-    backend: TrainingBackend = "auto",
+    backend: TrainingBackend = "jax",
 ) -> Trained:
     """Train one filter for each seed; see `train` for `folder` and `resume`.
 
-    With "auto" the filter runs in C where it has one and a compiler is installed.
+    With backend "auto" the filter runs in C where it has one and a compiler is installed.
     """
     check_flights(setup, flights)
     joined = Flights.joined(flights)

@@ -43,7 +43,7 @@ def state_loss(
     largest: float | None = None,
     u: Float[Array, "B T n_u"] | None = None,
     noise: tuple[Float[Array, "B T n_x"], Float[Array, "B T n_z"]] | None = None,
-    backend: TrainingBackend = "auto",
+    backend: TrainingBackend = "jax",
 ) -> Scalar:
     """The paper's loss: squared state error plus `aux_weight` times the reconstruction error.
 
@@ -94,7 +94,7 @@ def pose_loss(
     aux_weight: float = 0.1,
     *,
     window: WindowLoss = "squared",
-    backend: TrainingBackend = "auto",
+    backend: TrainingBackend = "jax",
 ) -> Scalar:
     """The paper's loss in flight: Huber in position, cosine distance in attitude, reconstruction.
 
