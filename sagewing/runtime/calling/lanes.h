@@ -33,7 +33,9 @@ typedef uint32_t sw_uint;
 
 #ifdef SW_BYTES
 #define SW_VECTOR __attribute__((vector_size(SW_BYTES)))
+#ifndef SW_INLINE
 #define SW_INLINE static inline __attribute__((unused))
+#endif
 enum { SW_LANES = SW_BYTES / sizeof(sw_real) };
 typedef sw_real sw_lanes SW_VECTOR;
 typedef sw_int sw_ints SW_VECTOR;
@@ -200,7 +202,9 @@ SW_INLINE void sw_put_ints(int *a, sw_ints all, int span)
     else for (int l = 0; l < span; ++l) a[l] = (int)all[l];
 }
 #else
+#ifndef SW_INLINE
 #define SW_INLINE static inline
+#endif
 enum { SW_LANES = 1 };
 typedef sw_real sw_lanes;
 typedef sw_int sw_ints;
