@@ -158,7 +158,7 @@ def test_filters_follow_a_log_of_several_rates_and_dead_reckon_through_an_outage
         spread = track.position_std[np.flatnonzero(hidden)[[0, -1]]]
         assert (spread[1] > spread[0]).all()
     assert made.scene.tracks[0].q is None
-    assert made.scene.tracks[1].d.shape == (len(at), 25)
+    assert made.scene.tracks[1].d.shape == (len(at), 24)  # 18 errors and 6 channels
 
 
 def test_a_truth_of_its_own_gives_errors_over_the_whole_log(flight):
