@@ -98,7 +98,8 @@ def test_the_files_that_a_page_names_exist():
 
 def test_there_is_one_loop_over_the_steps_of_a_filter():
     """A whole record, one measurement at a time, and what C is generated from."""
-    allowed = {"filters/loop.py", "runtime/in_jax.py", "codegen/program.py"}
+    tracing = {"codegen/program.py", "codegen/training/program.py"}
+    allowed = {"filters/loop.py", "runtime/in_jax.py", *tracing}
     calling = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
