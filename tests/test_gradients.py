@@ -13,6 +13,7 @@ from jax.test_util import check_grads
 
 import sagewing as sw
 from sagewing.filters import guards, kernels
+from sagewing.filters.gain import gain
 from sagewing.filters.loop import scan
 
 T, B = 15, 3
@@ -254,11 +255,11 @@ def test_propagate_is_the_product_also_with_constants(constants):
 @pytest.mark.parametrize(("n_x", "n_z"), [(3, 1), (2, 3), (5, 2)])
 def test_derivative_of_gain_at_symmetric_P_and_R(n_x, n_z, batch):
     # check_grads weighs the entries of all outputs at random, those of P not symmetrically.
-    def gain(P, H, R):
-        return kernels.gain(kernels.symmetric(P), H, kernels.symmetric(R))[:4]
+    def made(P, H, R):
+        return gain(kernels.symmetric(P), H, kernels.symmetric(R))[:4]
 
     P, R = covariance(n_x, *batch), covariance(n_z, *batch, seed=1)
-    check(jax.jit(gain), (P, normal(n_z, n_x, *batch), R))
+    check(jax.jit(made), (P, normal(n_z, n_x, *batch), R))
 
 
 @BATCHES

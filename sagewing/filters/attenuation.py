@@ -9,7 +9,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from sagewing.filters.kernels import SHUT, diagonal
+from sagewing.filters.gain import SHUT
+from sagewing.filters.kernels import diagonal
 from sagewing.filters.protocols import AttenuationPolicy
 from sagewing.filters.recovery import PATIENCE
 from sagewing.filters.step import Attenuation, StepInfo

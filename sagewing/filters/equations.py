@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.guards import keep_where, prevent_fusion, valid
+from sagewing.filters.guards import keep_where, prevent_fusion, total, valid
 from sagewing.filters.kernels import diagonal, diagonal_matrix, propagate
 from sagewing.filters.lifting import PerRecord, closed_form, derivative, per_sample
 from sagewing.filters.recovery import Recovery, clock_ok
@@ -128,9 +128,9 @@ def change_of_errors(
 def likelihood(white: Measurements, L: InnovationCov, arrived: Arrived) -> tuple[Values, Values]:
     """The normalised innovation squared and the log-likelihood of the channels that arrived."""
     none = jnp.zeros_like(white[0])
-    nis = sum(white**2, none)
+    nis = total(white**2, none)
     normalizer = jnp.where(arrived, 2.0 * jnp.log(diagonal(L)) + LOG_2PI, 0.0)
-    return nis, -0.5 * sum(white**2 + normalizer, none)
+    return nis, -0.5 * total(white**2 + normalizer, none)
 
 
 def mask_missing_channels(R: InnovationCov, arrived: Arrived) -> InnovationCov:

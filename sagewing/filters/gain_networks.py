@@ -16,10 +16,10 @@ from sagewing.filters.equations import (
     predict,
 )
 from sagewing.filters.guards import every, finite_derivative
+from sagewing.filters.gain import gain
 from sagewing.filters.kernels import (
     diagonal,
     diagonal_matrix,
-    gain,
     matmul,
     matvec,
     propagate,

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from sagewing.filters.sizes import written_out
 from sagewing.shapes import Flags
 
 T = TypeVar("T")
@@ -58,8 +59,7 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
     probe = jnp.zeros_like(vectors[0][0])
     with jax.named_scope(NAN_PROBE):
         for vector in vectors:
-            for entry in vector:
-                probe = probe + 0.0 * entry  # zero, or NaN
+            probe = total(0.0 * vector, probe)  # zero, or NaN
     return prevent_fusion(probe) == 0.0
 
 
@@ -70,19 +70,35 @@ def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> F
     of all numbers is finite only if each of them is.
     """
     limit = 1e-6 * float(jnp.finfo(variances.dtype).max)
-    sum_x, sum_variances = reduce(jnp.add, list(x)), reduce(jnp.add, list(variances))
+    sum_x, sum_variances = total(x), total(variances)
     bounded = (jnp.abs(prevent_fusion(sum_x)) <= limit) & (sum_variances <= limit)
     return bounded & every(variances >= 0.0)
 
 
 def every(flags: Bool[Array, "n *batch"]) -> Flags:
     """For every record, whether all of its flags are set; XLA fuses no reduction into its users."""
+    if not written_out(len(flags), batched=flags.ndim > 1):
+        return jnp.all(flags, axis=0)
     return reduce(jnp.logical_and, list(flags))
 
 
 def some(flags: Bool[Array, "n *batch"]) -> Flags:
     """For every record, whether any of its flags is set."""
+    if not written_out(len(flags), batched=flags.ndim > 1):
+        return jnp.any(flags, axis=0)
     return reduce(jnp.logical_or, list(flags))
+
+
+def total(
+    values: Float[Array, "n *batch"],
+    start: Float[Array, "*batch"] | None = None,
+    *,
+    batched: bool | None = None,
+) -> Float[Array, "*batch"]:
+    """The sum of a vector's entries, after `start`; with `batched` these are vectors or not."""
+    batched = values.ndim > 1 if batched is None else batched
+    entries = list(values) if written_out(len(values), batched=batched) else [jnp.sum(values, axis=0)]
+    return reduce(jnp.add, entries if start is None else [start, *entries])
 
 
 def keep_where(ok: Flags, values: T, otherwise: T) -> T:

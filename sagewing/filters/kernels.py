@@ -7,25 +7,17 @@ scatter, pad and reduce instead of multiplying.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sagewing.filters.guards import all_finite, every, keep_where, prevent_fusion
-from sagewing.shapes import Arrived, Covariances, Gains, InnovationCov, Jacobians, Measurements
+from sagewing.filters import routines
+from sagewing.filters.guards import prevent_fusion
+from sagewing.filters.sizes import written_out
+from sagewing.shapes import InnovationCov, Measurements
 
 Matrix = Float[Array, "..."]
-
-# Beyond this size unrolled sums compile slowly without a gain: library routines are used.
-UNROLLED_SIZE = 24
-# An innovation beyond this number of standard deviations is implausible. In the paper's benchmarks
-# no filter that keeps track has one beyond 63.
-IMPLAUSIBLE = 70.0
-# The factor on a channel's variance that leaves it out.
-SHUT = 1e8
-
 
 def transpose(A: Matrix) -> Matrix:
     """A^T."""
@@ -47,8 +39,8 @@ def _matmul(A, B):
     inner = A.shape[1]
     if inner == 0:
         return jnp.zeros((A.shape[0], *B.shape[1:]), B.dtype)
-    if inner > UNROLLED_SIZE:
-        return jnp.einsum("ij...,jk...->ik...", A, B)
+    if not written_out(inner, batched=A.ndim > 2):
+        return routines.product(A, B)
     if inner > 4:  # every entry is read `inner` times
         A, B = prevent_fusion((A, B))
     total = A[:, 0, None] * B[None, 0]
@@ -59,8 +51,18 @@ def _matmul(A, B):
 
 matmul.defvjp(
     lambda A, B: (_matmul(A, B), (A, B)),
-    lambda AB, G: (_matmul(G, transpose(AB[1])), _matmul(transpose(AB[0]), G)),
+    lambda AB, G: (_by_transposed(G, AB[1]), _matmul(_transposed(AB[0]), G)),
 )
+
+
+def _transposed(A):
+    """A^T as the factor of a product."""
+    return transpose(A) if written_out(len(A), batched=A.ndim > 2) else routines.transposed(A)
+
+
+def _by_transposed(A, B):
+    """A B^T."""
+    return _matmul(A, _transposed(B))
 
 
 def matvec(A: Matrix, b: Matrix) -> Matrix:
@@ -75,6 +77,8 @@ def diagonal(A: Matrix) -> Matrix:
 
 
 def _diagonal(A):
+    if not written_out(len(A), batched=A.ndim > 2):
+        return routines.diagonal(A)
     return jnp.stack([A[i, i] for i in range(A.shape[0])])
 
 
@@ -95,13 +99,10 @@ diagonal_matrix.defvjp(lambda d: (_diagonal_matrix(d), None), lambda _, G: (_dia
 
 def cholesky(S: Matrix) -> Matrix:
     """The lower L with L L^T = S, column by column; NaN where S is not positive definite."""
-    n = S.shape[0]
-    if n > UNROLLED_SIZE:
-        return jnp.moveaxis(
-            jnp.linalg.cholesky(jnp.moveaxis(S, (0, 1), (-2, -1))), (-2, -1), (0, 1)
-        )
+    if not written_out(len(S), batched=S.ndim > 2):
+        return routines.cholesky(S)
     columns: list[Matrix] = []
-    for j in range(n):
+    for j in range(len(S)):
         below = S[j:, j]
         for column in columns:
             below = below - column[j:] * column[j]
@@ -132,8 +133,10 @@ def semidefinite_cholesky(S: Matrix, smallest: Matrix) -> Matrix:
 
 def inverse_lower(L: Matrix) -> Matrix:
     """L^-1 of a lower triangular L, by forward substitution."""
-    rows: list[Matrix] = []
     eye = diagonal_matrix(jnp.ones_like(L[:, 0]))
+    if not written_out(len(L), batched=L.ndim > 2):
+        return routines.solve_lower(L, eye)
+    rows: list[Matrix] = []
     for i in range(L.shape[0]):
         row = eye[i]
         for k in range(i):
@@ -161,9 +164,11 @@ def _propagate_forward(F, P, constants):
     moving = F.shape[0] - constants
     F_m = F[:moving]
     FP = matmul(F_m, P)
-    propagated = symmetric(
-        matmul(F_m, transpose(FP))
-    )  # F's zeros on the left: no row of C for them
+    if written_out(len(P), batched=P.ndim > 2):
+        FPF = matmul(F_m, transpose(FP))  # F's zeros on the left: no row of C for them
+    else:
+        FPF = _by_transposed(FP, F_m)
+    propagated = symmetric(FPF)
     if constants == 0:
         return propagated, (F_m, FP, P)
     cross = FP[:, moving:]
@@ -202,124 +207,17 @@ def project(N: Matrix, P: Matrix, first: int) -> Matrix:
     return jnp.concatenate(rows)
 
 
-class Gain(NamedTuple):
-    """The results of one Cholesky factorisation of S; a channel that is not `kept` is left out."""
-
-    HPH: InnovationCov
-    S: InnovationCov
-    L: InnovationCov
-    K: Gains
-    P: Covariances
-    kept: Arrived
-
-
-def _innovation_covariance(
-    HPH: InnovationCov, R: InnovationCov, nu: Measurements | None
-) -> tuple[InnovationCov, Arrived]:
-    """S = H P H^T + R, with a larger diagonal where needed, and the plausible channels."""
-    S, n_z = HPH + R, len(R)
-    variances = diagonal(S)
-    # R must exceed the rounding of S, or S is singular for redundant sensors. No eigenvalue
-    # of R is below R_ii - sum |R_ij| (Gershgorin).
-    rounding = (8.0 + 4.0 * n_z) * jnp.finfo(S.dtype).eps * variances
-    smallest = 2.0 * diagonal(R) - sum(jnp.abs(R[:, j]) for j in range(n_z))
-    plausible = jnp.ones_like(R[0], bool)
-    if nu is not None:
-        plausible = nu**2 <= IMPLAUSIBLE**2 * variances
-
-    def raised(S):
-        more = jnp.clip(rounding - smallest, 0.0, rounding)
-        return S + diagonal_matrix(jnp.where(plausible, more, SHUT * variances))
-
-    good = every(plausible & (smallest >= rounding))
-    return jax.lax.cond(jnp.all(good), lambda S: S, raised, S), plausible
-
-
-def _gain(
-    P: Covariances, H: Jacobians, R: InnovationCov, nu: Measurements | None
-) -> tuple[Gain, Any]:
-    eps, n_x = jnp.finfo(P.dtype).eps, P.shape[0]
-    HP = matmul(H, P)
-    HPH = matmul(HP, transpose(H))
-    S, plausible = _innovation_covariance(HPH, R, nu)
-    L = cholesky(S)
-    L_inv = inverse_lower(L)
-    W = matmul(L_inv, HP)
-    K = transpose(matmul(transpose(L_inv), W))
-    removed = matmul(transpose(W), W)
-    # Rounding in S and in H P enters P through the gain; adding it back keeps P positive.
-    spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
-    slack = 2.0 * n_x * eps * matvec(jnp.abs(K), spread) ** 2
-    P_post = P - removed + diagonal_matrix(slack)
-    # Any failure above makes an entry of these two diagonals invalid.
-    ok = all_finite(diagonal(P_post), diagonal(HPH))
-    zero, unit = jnp.zeros_like(HPH), diagonal_matrix(jnp.ones_like(R[0]))
-    HPH, S, L, K, P_post, H, HP, L_inv = keep_where(
-        ok,
-        (HPH, S, L, K, P_post, H, HP, L_inv),
-        (zero, unit, unit, jnp.zeros_like(K), P, jnp.zeros_like(H), jnp.zeros_like(HP), unit),
-    )
-    return Gain(HPH, S, L, K, P_post, plausible & ok), (ok, H, HP, L_inv)
-
-
-@jax.custom_vjp
-def gain(P: Covariances, H: Jacobians, R: InnovationCov, nu: Measurements | None = None) -> Gain:
-    """S = H P H^T + R = L L^T, K = P H^T S^-1 and the corrected P - K S K^T, for a symmetric P.
-
-    With W = L^-1 H P, K = W^T L^-1 and the correction is W^T W: symmetric by construction. For a
-    channel whose innovation `nu` is implausible under S, R is practically infinite. Where the
-    arithmetic overflows no channel is used: K and H P H^T are zero, L is the identity, P stays.
-    """
-    return _gain(P, H, R, nu)[0]
-
-
-def _gain_forward(P, H, R, nu=None):
-    out, others = _gain(P, H, R, nu)
-    return out, (out, *others)
-
-
-def _gain_backward(saved, bar):
-    # With J = I - K H:  d(P+) = J dP J^T + K dR K^T - K dH P+ - (..)^T
-    #                    dK    = (J dP H^T - K dR + P+ dH^T - K dH P H^T) S^-1
-    # and S reaches L through Cholesky's own rule; every product has rank n_z.
-    (_, _, L, K, P_post, _), ok, H, HP, L_inv = saved
-    K_bar, L_bar, HPH_bar, S_bar = (jnp.where(ok, b, 0.0) for b in (bar.K, bar.L, bar.HPH, bar.S))
-    G = symmetric(bar.P)
-    A = matmul(matmul(K_bar, transpose(L_inv)), L_inv)  # K-bar S^-1
-    S_bar = _cholesky_backward(L, L_inv, L_bar) + S_bar + HPH_bar
-    Kt, Ht = transpose(K), transpose(H)
-    GK = matmul(G, K)
-    KtGK = matmul(Kt, GK)
-    KtA = matmul(Kt, A)
-    # J^T (G J + A H) + H^T S_bar H, with the thin factors multiplied first
-    left = G + matmul(A - GK, H)
-    P_bar = left + matmul(Ht, matmul(S_bar, H) - matmul(Kt, left))
-    R_bar = KtGK - KtA + S_bar - HPH_bar
-    H_bar = matmul(transpose(A) - 2.0 * transpose(GK), P_post) + matmul(
-        S_bar + transpose(S_bar) - KtA, HP
-    )
-    return P_bar, H_bar, R_bar, None
-
-
-def _cholesky_backward(L, L_inv, L_bar):
-    """S-bar = L^-T Phi(L^T L-bar) L^-1; Phi keeps the lower triangle and half of the diagonal."""
-    inner = _lower(matmul(transpose(L), _lower(L_bar)))
-    inner = inner - 0.5 * diagonal_matrix(diagonal(inner))
-    return symmetric(matmul(matmul(transpose(L_inv), inner), L_inv))
-
-
-def _lower(A: Matrix) -> Matrix:
+def lower_triangle(A: Matrix) -> Matrix:
     """The lower triangle, with the diagonal."""
     keep = jnp.tril(jnp.ones(A.shape[:2], A.dtype))
     return A * keep.reshape(keep.shape + (1,) * (A.ndim - 2))
 
 
-gain.defvjp(_gain_forward, _gain_backward)
-
-
 @jax.custom_vjp
 def whiten(L: InnovationCov, nu: Measurements) -> Measurements:
     """L^-1 nu, by forward substitution."""
+    if not written_out(len(L), batched=L.ndim > 2):
+        return routines.solve_lower(L, nu[:, None])[:, 0]
     rows: list[Matrix] = []
     for i in range(L.shape[0]):
         rest = nu[i]
@@ -338,7 +236,7 @@ def _whiten_backward(saved, bar):
     L, white = saved
     upside_down = transpose(L)[::-1, ::-1]
     nu_bar = whiten(upside_down, bar[::-1])[::-1]  # L^-T bar, by backward substitution
-    return _lower(-nu_bar[:, None] * white[None]), nu_bar
+    return lower_triangle(-nu_bar[:, None] * white[None]), nu_bar
 
 
 whiten.defvjp(_whiten_forward, _whiten_backward)

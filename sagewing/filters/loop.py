@@ -14,6 +14,7 @@ from sagewing.filters import checks
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.smoother import History, history_of
+from sagewing.filters.sizes import STATES_OF_BATCH
 from sagewing.filters.step import Estimate, Step
 from sagewing.shapes import Numbers, real_dtype
 
@@ -57,6 +58,16 @@ def scan(
     calling an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
     With `history` the saved values are pairs of what `save` returns and a `History`.
     """
+    if z.ndim == 3 and isinstance(filt, AdaptiveFilter) and filt.q0.size > STATES_OF_BATCH:
+        first = lambda t: jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), t)
+        last = lambda t: jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), t)
+        def body(state, given):
+            z, u, dt, arrived, extra = given
+            state, step = jax.vmap(filt.step, in_axes=(0,0,0,None if dt.ndim==0 else 0,0))(state, z, u, dt, arrived)
+            return state, first(save(last(step), extra))
+        zz,uu,aa = jax.tree.map(lambda a: jnp.moveaxis(a,-1,1),(z,u,arrived))
+        state, values = jax.lax.scan(body, first(state), (zz,uu,dt,aa,extra))
+        return last(state), jax.tree.map(lambda a: jnp.moveaxis(a,1,-1), values)
     if history:
         save = partial(_with_history, filt, save)
 

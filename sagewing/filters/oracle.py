@@ -13,7 +13,8 @@ from sagewing.filters.equations import (
     mask_missing_channels,
     predict,
 )
-from sagewing.filters.kernels import diagonal_matrix, gain, matvec, whiten
+from sagewing.filters.gain import gain
+from sagewing.filters.kernels import diagonal_matrix, matvec, whiten
 from sagewing.filters.recovery import Recovering, Recovery, Verdict, begin
 from sagewing.filters.step import Step
 from sagewing.models import Model

@@ -9,16 +9,13 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from sagewing.filters.gain import IMPLAUSIBLE, SHUT, Gain, gain
 from sagewing.filters.guards import all_finite, keep_where, prevent_fusion
 from sagewing.filters.kernels import (
-    IMPLAUSIBLE,
-    SHUT,
-    Gain,
     Matrix,
     cholesky,
     diagonal,
     diagonal_matrix,
-    gain,
     inverse_lower,
     matmul,
     matvec,
@@ -56,7 +53,7 @@ class Rooted(NamedTuple):
     def gain(
         self, H: Jacobians, R: InnovationCov, nu: Measurements | None, *, diagonal_only: bool
     ) -> "tuple[Gain, Rooted]":
-        """`kernels.gain`, and the corrected P."""
+        """`gain.gain`, and the corrected P."""
         if self.U is None:
             out = gain(self.P, H, R, nu)
             return out, Rooted(out.P)

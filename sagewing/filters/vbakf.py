@@ -17,7 +17,8 @@ from sagewing.filters.equations import (
     mask_missing_channels,
     predict,
 )
-from sagewing.filters.kernels import diagonal, diagonal_matrix, gain, matvec, propagate, whiten
+from sagewing.filters.gain import gain
+from sagewing.filters.kernels import diagonal, diagonal_matrix, matvec, propagate, whiten
 from sagewing.filters.nominal import NominalNoise
 from sagewing.filters.recovery import Recovery, Verdict, begin
 from sagewing.filters.step import Step

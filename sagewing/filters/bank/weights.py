@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters.equations import LOG_2PI
-from sagewing.filters.kernels import IMPLAUSIBLE
+from sagewing.filters.gain import IMPLAUSIBLE
 from sagewing.filters.step import Step
 
 # The smallest log weight: exp of it is a normal number in float32.

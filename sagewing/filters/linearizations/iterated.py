@@ -6,8 +6,9 @@ import jax.numpy as jnp
 
 from sagewing.errors import InputError
 from sagewing.filters.equations import change_of_errors, innovation, observe_jacobian, predict
+from sagewing.filters.gain import gain
 from sagewing.filters.guards import prevent_fusion
-from sagewing.filters.kernels import gain, matmul, matvec
+from sagewing.filters.kernels import matmul, matvec
 from sagewing.filters.lifting import per_sample
 from sagewing.filters.linearizations.linearizer import Measured
 from sagewing.filters.recovery import Recovery
