@@ -75,13 +75,15 @@ def _gain(
         K = transpose(matmul(transpose(L_inv), W))
         removed = matmul(transpose(W), W)
     else:
-        PHt = routines.product(P, routines.transposed(H))
+        HP = routines.product(H, P)
+        PHt = routines.transposed(HP)
         HPH = routines.product(H, PHt)
         S, plausible = _innovation_covariance(HPH, R, nu)
-        L, HP, L_inv = routines.cholesky(S), transpose(PHt), None
-        W = routines.solve_lower(L, HP)
+        L, L_inv = routines.cholesky(S), None
+        W = routines.solve_lower(L, transpose(PHt))
         K = transpose(routines.solve_lower(L, W, transposed=True))
-        removed = routines.product(transpose(W), routines.transposed(transpose(W)))
+        Wt = jax.lax.optimization_barrier(transpose(W))
+        removed = routines.product(Wt, routines.transposed(Wt))
     # Rounding in S and in H P enters P through the gain; adding it back keeps P positive.
     spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
     slack = 2.0 * n_x * eps * matvec(jnp.abs(K), spread) ** 2

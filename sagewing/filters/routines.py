@@ -18,7 +18,10 @@ def product(A: Matrix, B: Matrix) -> Matrix:
 
 def transposed(A: Matrix) -> Matrix:
     """A^T, formed: XLA has no fast product of a batch by the transpose of a matrix."""
-    return jax.lax.optimization_barrier(jnp.swapaxes(A, 0, 1))
+    return _kept(jnp.swapaxes(_kept(A), 0, 1))
+
+
+_kept = jax.lax.optimization_barrier
 
 
 def diagonal(A: Matrix) -> Matrix:
