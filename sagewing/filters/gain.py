@@ -76,14 +76,13 @@ def _gain(
         removed = matmul(transpose(W), W)
     else:
         HP = routines.product(H, P)
-        PHt = routines.transposed(HP)
-        HPH = routines.product(H, PHt)
+        HPH = routines.product(H, transpose(HP))
         S, plausible = _innovation_covariance(HPH, R, nu)
-        L, L_inv = routines.cholesky(S), None
-        W = routines.solve_lower(L, transpose(PHt))
-        K = transpose(routines.solve_lower(L, W, transposed=True))
-        Wt = jax.lax.optimization_barrier(transpose(W))
-        removed = routines.product(Wt, routines.transposed(Wt))
+        L = routines.cholesky(S)
+        L_inv = routines.inverse_lower(L)
+        W = routines.product(L_inv, HP)
+        K = transpose(routines.product(transpose(L_inv), W))
+        removed = routines.product(transpose(W), W)
     # Rounding in S and in H P enters P through the gain; adding it back keeps P positive.
     spread = jnp.sqrt(diagonal(R)) + matvec(jnp.abs(H), jnp.sqrt(diagonal(P)))
     slack = 2.0 * n_x * eps * matvec(jnp.abs(K), spread) ** 2
@@ -91,11 +90,10 @@ def _gain(
     # Any failure above makes an entry of these two diagonals invalid.
     ok = all_finite(diagonal(P_post), diagonal(HPH))
     zero, unit = jnp.zeros_like(HPH), diagonal_matrix(jnp.ones_like(R[0]))
-    inverse = None if L_inv is None else unit
     HPH, S, L, K, P_post, H, HP, L_inv = keep_where(
         ok,
         (HPH, S, L, K, P_post, H, HP, L_inv),
-        (zero, unit, unit, jnp.zeros_like(K), P, jnp.zeros_like(H), jnp.zeros_like(HP), inverse),
+        (zero, unit, unit, jnp.zeros_like(K), P, jnp.zeros_like(H), jnp.zeros_like(HP), unit),
     )
     return Gain(HPH, S, L, K, P_post, plausible & ok), (ok, H, HP, L_inv)
 
@@ -121,7 +119,6 @@ def _gain_backward(saved, bar):
     #                    dK    = (J dP H^T - K dR + P+ dH^T - K dH P H^T) S^-1
     # and S reaches L through Cholesky's own rule; every product has rank n_z.
     (_, _, L, K, P_post, _), ok, H, HP, L_inv = saved
-    L_inv = inverse_lower(L) if L_inv is None else L_inv
     K_bar, L_bar, HPH_bar, S_bar = (jnp.where(ok, b, 0.0) for b in (bar.K, bar.L, bar.HPH, bar.S))
     G = symmetric(bar.P)
     A = matmul(matmul(K_bar, transpose(L_inv)), L_inv)  # K-bar S^-1

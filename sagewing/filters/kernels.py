@@ -51,18 +51,8 @@ def _matmul(A, B):
 
 matmul.defvjp(
     lambda A, B: (_matmul(A, B), (A, B)),
-    lambda AB, G: (_by_transposed(G, AB[1]), _matmul(_transposed(AB[0]), G)),
+    lambda AB, G: (_matmul(G, transpose(AB[1])), _matmul(transpose(AB[0]), G)),
 )
-
-
-def _transposed(A):
-    """A^T as the factor of a product."""
-    return transpose(A) if written_out(len(A), batched=A.ndim > 2) else routines.transposed(A)
-
-
-def _by_transposed(A, B):
-    """A B^T."""
-    return _matmul(A, _transposed(B))
 
 
 def matvec(A: Matrix, b: Matrix) -> Matrix:
@@ -133,10 +123,10 @@ def semidefinite_cholesky(S: Matrix, smallest: Matrix) -> Matrix:
 
 def inverse_lower(L: Matrix) -> Matrix:
     """L^-1 of a lower triangular L, by forward substitution."""
-    eye = diagonal_matrix(jnp.ones_like(L[:, 0]))
     if not written_out(len(L), batched=L.ndim > 2):
-        return routines.solve_lower(L, eye)
+        return routines.inverse_lower(L)
     rows: list[Matrix] = []
+    eye = diagonal_matrix(jnp.ones_like(L[:, 0]))
     for i in range(L.shape[0]):
         row = eye[i]
         for k in range(i):
@@ -167,7 +157,7 @@ def _propagate_forward(F, P, constants):
     if written_out(len(P), batched=P.ndim > 2):
         FPF = matmul(F_m, transpose(FP))  # F's zeros on the left: no row of C for them
     else:
-        FPF = _by_transposed(FP, F_m)
+        FPF = matmul(FP, transpose(F_m))
     propagated = symmetric(FPF)
     if constants == 0:
         return propagated, (F_m, FP, P)

@@ -4,21 +4,24 @@ The matrices are the first two axes, as everywhere. A routine of LAPACK has them
 where a matrix is its transpose in C's: a transpose next to one costs nothing.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 Matrix = Float[Array, "..."]
 
+COLUMNS = 16  # of the solution of 60 equations for which OpenBLAS uses one thread
+
 
 def product(A: Matrix, B: Matrix) -> Matrix:
-    """A B."""
-    return jnp.einsum("ij...,jk...->ik...", A, B)
+    """A B.
 
-
-def transposed(A: Matrix) -> Matrix:
-    """A^T, formed: XLA has no fast product of a batch by the transpose of a matrix."""
-    return _kept(jnp.swapaxes(_kept(A), 0, 1))
+    XLA would make one operation of a product and a transpose, for which it has no fast code.
+    """
+    A, B = _kept((A, B))
+    return _kept(jnp.einsum("ij...,jk...->ik...", A, B))
 
 
 _kept = jax.lax.optimization_barrier
@@ -35,12 +38,24 @@ def cholesky(S: Matrix) -> Matrix:
     return _first(jax.lax.linalg.cholesky(S, symmetrize_input=False))
 
 
-def solve_lower(L: Matrix, B: Matrix, *, transposed: bool = False) -> Matrix:
-    """L^-1 B, or L^-T B."""
-    solution = jax.lax.linalg.triangular_solve(
-        _last(L), _last(B), left_side=True, lower=True, transpose_a=transposed
-    )
-    return _first(solution)
+def solve_lower(L: Matrix, B: Matrix) -> Matrix:
+    """L^-1 B of a lower triangular L."""
+    return _first(_solve_lower(_last(L), _last(B)))
+
+
+def inverse_lower(L: Matrix) -> Matrix:
+    """L^-1, so many columns at a time that LAPACK does not wake its own threads for them."""
+    n, batch = len(L), L.shape[2:]
+    parts = -(-n // COLUMNS)
+    width = -(-n // parts)
+    unit = jnp.eye(n, parts * width, dtype=L.dtype).reshape(n, parts, width)
+    unit = jnp.broadcast_to(jnp.swapaxes(unit, 0, 1), (*batch, parts, n, width))
+    L = jnp.broadcast_to(_last(L)[..., None, :, :], (*batch, parts, n, n))
+    columns = jnp.swapaxes(_solve_lower(L, unit), -1, -2)
+    return _first(jnp.swapaxes(columns.reshape(*batch, parts * width, n)[..., :n, :], -1, -2))
+
+
+_solve_lower = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
 
 
 def _last(A: Matrix) -> Matrix:
