@@ -4,14 +4,14 @@ The functions take one record or a batch in the last axis.
 """
 
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters.sizes import written_out
-from sagewing.shapes import Flags
+from sagewing.shapes import Flags, Values
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ def _unfused(values):
     def nan_kept(v):
         return jax.tree.map(lambda a: jnp.where(a == a, a, jnp.nan), v)
 
+    if _one_large(values):
+        return values
     first = jax.tree.leaves(values)[0].ravel()[0]
     return jax.lax.cond(first == first, lambda v: v, nan_kept, values)
 
@@ -60,7 +62,13 @@ def all_finite(*vectors: Float[Array, "..."]) -> Flags:
     with jax.named_scope(NAN_PROBE):
         for vector in vectors:
             probe = total(0.0 * vector, probe)  # zero, or NaN
-    return prevent_fusion(probe) == 0.0
+    return _computed_once(probe, vectors[0]) == 0.0
+
+
+def _computed_once(total: Values, entries: Float[Array, "n *batch"]) -> Values:
+    """The total of these entries; XLA fuses no reduction into its users."""
+    explicit = written_out(len(entries), batched=entries.ndim > 1)
+    return prevent_fusion(total) if explicit else total
 
 
 def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> Flags:
@@ -71,7 +79,8 @@ def valid(x: Float[Array, "n *batch"], variances: Float[Array, "m *batch"]) -> F
     """
     limit = 1e-6 * float(jnp.finfo(variances.dtype).max)
     sum_x, sum_variances = total(x), total(variances)
-    bounded = (jnp.abs(prevent_fusion(sum_x)) <= limit) & (sum_variances <= limit)
+    sum_x = _computed_once(sum_x, x)
+    bounded = (jnp.abs(sum_x) <= limit) & (sum_variances <= limit)
     return bounded & every(variances >= 0.0)
 
 
@@ -110,4 +119,12 @@ def keep_where(ok: Flags, values: T, otherwise: T) -> T:
     def choose(v, o):
         return jax.tree.map(lambda a, b: jnp.where(ok, a, b), v, o)
 
+    if _one_large(values):
+        return choose(values, otherwise)
     return jax.lax.cond(jnp.all(ok), lambda v, o: v, choose, values, otherwise)
+
+
+def _one_large(values: Any) -> bool:
+    """Whether these are of one record and large: library routines are not fused."""
+    largest = max(jax.tree.leaves(values), key=lambda a: a.ndim)
+    return largest.ndim == 2 and not written_out(max(largest.shape), batched=False)

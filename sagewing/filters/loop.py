@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters import checks
+from sagewing.filters.lifting import PerRecord
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
 from sagewing.filters.smoother import History, history_of
@@ -58,16 +59,8 @@ def scan(
     calling an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
     With `history` the saved values are pairs of what `save` returns and a `History`.
     """
-    if z.ndim == 3 and isinstance(filt, AdaptiveFilter) and filt.q0.size > STATES_OF_BATCH:
-        first = lambda t: jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), t)
-        last = lambda t: jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), t)
-        def body(state, given):
-            z, u, dt, arrived, extra = given
-            state, step = jax.vmap(filt.step, in_axes=(0,0,0,None if dt.ndim==0 else 0,0))(state, z, u, dt, arrived)
-            return state, first(save(last(step), extra))
-        zz,uu,aa = jax.tree.map(lambda a: jnp.moveaxis(a,-1,1),(z,u,arrived))
-        state, values = jax.lax.scan(body, first(state), (zz,uu,dt,aa,extra))
-        return last(state), jax.tree.map(lambda a: jnp.moveaxis(a,1,-1), values)
+    if z.ndim == 3 and _each_by_itself(filt):
+        return _scan_each(filt, state, z, u, dt, arrived, save, extra, unroll, history)
     if history:
         save = partial(_with_history, filt, save)
 
@@ -82,6 +75,58 @@ def scan(
         return jax.lax.cond(jnp.any(given[3]), measured, unmeasured, state, *given)
 
     return jax.lax.scan(body, state, (z, u, dt, arrived, extra), unroll=unroll)
+
+
+def _each_by_itself(filt: Filter) -> bool:
+    """Whether every record of a batch is computed by itself, as many states are fastest."""
+    leaves = jax.tree.leaves(filt, is_leaf=lambda leaf: isinstance(leaf, PerRecord))
+    shared = not any(isinstance(leaf, PerRecord) for leaf in leaves)
+    return isinstance(filt, AdaptiveFilter) and filt.q0.size > STATES_OF_BATCH and shared
+
+
+def _scan_each(
+    filt: Filter,
+    state: Any,
+    z: Any,
+    u: Any,
+    dt: Any,
+    arrived: Any,
+    save: Save,
+    extra: Any,
+    unroll: bool,
+    history: bool,
+) -> tuple[Any, Any]:
+    """`scan` of a batch, by `vmap` over its records: the batch is the first axis until the end."""
+    one = (jax.ShapeDtypeStruct(a.shape[:-1], a.dtype) for a in (state.x, state.P))
+    axes = jax.tree.map(
+        lambda one, a: 0 if a.ndim > one.ndim else None, jax.eval_shape(filt.init, *one), state
+    )
+
+    def of_one(*given: Any) -> Any:
+        state, step = filt.step(*given)
+        return state, (step, history_of(filt, step) if history else None)
+
+    of_each = jax.vmap(of_one, (axes, 0, 0, 0 if dt.ndim == 2 else None, 0), (axes, 0))
+
+    def body(state: Any, given: Any) -> tuple[Any, Any]:
+        *given, extra = given
+        state, (step, kept) = of_each(state, *given)
+        saved = _batch_first(save(_batch_last(step), extra), 0)
+        return state, ((saved, kept) if history else saved)
+
+    given = (*_batch_first((z, u), 1), dt, _batch_first(arrived, 1), extra)
+    start = jax.tree.map(lambda a, axis: a if axis is None else jnp.moveaxis(a, -1, 0), state, axes)
+    end, values = jax.lax.scan(body, start, given, unroll=unroll)
+    end = jax.tree.map(lambda a, axis: a if axis is None else jnp.moveaxis(a, 0, -1), end, axes)
+    return end, jax.tree.map(lambda a: jnp.moveaxis(a, 1, -1), values)
+
+
+def _batch_first(tree: Any, axis: int) -> Any:
+    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, axis), tree)
+
+
+def _batch_last(tree: Any) -> Any:
+    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), tree)
 
 
 def _with_history(filt: Filter, save: Save, step: Step, extra: Any) -> tuple[Any, History]:
