@@ -20,6 +20,7 @@ from sagewing.filters import checks
 from sagewing.filters.loop import fill_nominal_noise
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recovery import Recovering, Verdict
+from sagewing.filters.sizes import all_written_out
 
 
 class RecoverCall(NamedTuple):
@@ -194,7 +195,8 @@ def traced_arrays(
     reduces: bool = False,
 ) -> tuple[Graph, list[Value], Any]:
     """The graph of a function of arrays, its results there, and their shapes."""
-    made, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    with all_written_out():
+        made, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     real = next(a.dtype for a in jax.tree.leaves(args) if a.dtype in REALS)
     graph = Graph(real, row_loops, reduces)
     operands = []

@@ -248,9 +248,15 @@ def start(
         raise InputError("x0 must be finite; it has NaN or infinite entries.")
     if known_P is not None:
         _check_definite("P0", known_P)
-    x = jnp.broadcast_to(x, (*batch, n_x))
-    P = jnp.broadcast_to(P, (*batch, n_dx, n_dx))
-    return (jnp.moveaxis(x, 0, -1), jnp.moveaxis(P, 0, -1)) if batch else (x, P)
+    return _of_each(x, (n_x,), batch), _of_each(P, (n_dx, n_dx), batch)
+
+
+def _of_each(a: jax.Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> jax.Array:
+    """The array for every record of a batch in the last axis; for known values nothing compiles."""
+    traced = isinstance(a, jax.core.Tracer)
+    module: Any = jnp if traced else np
+    whole = module.broadcast_to(a if traced else np.asarray(a), (*batch, *shape))
+    return jnp.asarray(module.moveaxis(whole, 0, -1) if batch else whole)
 
 
 def _check_definite(name: str, P: np.ndarray) -> None:

@@ -145,5 +145,3 @@ def _cholesky_backward(L, L_inv, L_bar):
 
 
 gain.defvjp(_gain_forward, _gain_backward)
-
-

@@ -15,8 +15,8 @@ from sagewing.filters.equations import (
     mask_missing_channels,
     predict,
 )
-from sagewing.filters.guards import every, finite_derivative
 from sagewing.filters.gain import gain
+from sagewing.filters.guards import every, finite_derivative
 from sagewing.filters.kernels import (
     diagonal,
     diagonal_matrix,

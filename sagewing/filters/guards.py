@@ -106,7 +106,9 @@ def total(
 ) -> Float[Array, "*batch"]:
     """The sum of a vector's entries, after `start`; with `batched` these are vectors or not."""
     batched = values.ndim > 1 if batched is None else batched
-    entries = list(values) if written_out(len(values), batched=batched) else [jnp.sum(values, axis=0)]
+    entries = (
+        list(values) if written_out(len(values), batched=batched) else [jnp.sum(values, axis=0)]
+    )
     return reduce(jnp.add, entries if start is None else [start, *entries])
 
 

@@ -19,6 +19,7 @@ from sagewing.shapes import InnovationCov, Measurements
 
 Matrix = Float[Array, "..."]
 
+
 def transpose(A: Matrix) -> Matrix:
     """A^T."""
     return jnp.swapaxes(A, 0, 1)
@@ -109,6 +110,8 @@ def semidefinite_cholesky(S: Matrix, smallest: Matrix) -> Matrix:
     positive wherever `smallest` is.
     """
     smallest = jax.lax.stop_gradient(smallest) + float(jnp.finfo(S.dtype).tiny)
+    if not written_out(len(S), batched=S.ndim > 2):
+        return _semidefinite_in_a_loop(S, smallest)
     columns: list[Matrix] = []
     for j in range(S.shape[0]):
         below = S[j:, j]
@@ -119,6 +122,21 @@ def semidefinite_cholesky(S: Matrix, smallest: Matrix) -> Matrix:
         rest = below[1:] * jnp.where(regular, 1.0 / root, 0.0)
         columns.append(jnp.concatenate([jnp.zeros_like(S[:j, j]), root[None], rest]))
     return jnp.stack(columns, axis=1)
+
+
+def _semidefinite_in_a_loop(S: Matrix, smallest: Matrix) -> Matrix:
+    """The same, in a program whose length does not depend on the size."""
+    rows = jnp.arange(len(S)).reshape(-1, *(1,) * (S.ndim - 2))
+
+    def with_column(L: Matrix, j: jax.Array) -> tuple[Matrix, None]:
+        below = S[:, j] - matvec(L, L[j])
+        regular = below[j] > smallest[j]
+        root = jnp.sqrt(jnp.where(regular, below[j], smallest[j]))
+        rest = below * jnp.where(regular, 1.0 / root, 0.0)
+        column = jnp.where(rows > j, rest, jnp.where(rows == j, root, 0.0))
+        return L.at[:, j].set(column), None
+
+    return jax.lax.scan(with_column, jnp.zeros_like(S), jnp.arange(len(S)))[0]
 
 
 def inverse_lower(L: Matrix) -> Matrix:

@@ -11,11 +11,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from sagewing.filters import checks
-from sagewing.filters.lifting import PerRecord
+from sagewing.filters.batches import (
+    batch_axes,
+    batch_first,
+    batch_last,
+    each_by_itself,
+    step_of_each,
+)
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
+from sagewing.filters.sizes import Use
 from sagewing.filters.smoother import History, history_of
-from sagewing.filters.sizes import STATES_OF_BATCH
 from sagewing.filters.step import Estimate, Step
 from sagewing.shapes import Numbers, real_dtype
 
@@ -52,15 +58,18 @@ def scan(
     predict_between: bool = False,
     unroll: bool = False,
     history: bool = False,
+    use: Use = "training",
 ) -> tuple[Any, Any]:
     """Run all steps of a record, time first and batch last; the final state, and the saved values.
 
     With `predict_between` a step of one record in which nothing arrives only predicts, without
     calling an adaptive filter's rule; its `Step` has no S, K and H, so `save` cannot keep them.
-    With `history` the saved values are pairs of what `save` returns and a `History`.
+    With `history` the saved values are pairs of what `save` returns and a `History`. `use` says
+    from how many states on the records of a batch are computed each by itself.
     """
-    if z.ndim == 3 and _each_by_itself(filt):
-        return _scan_each(filt, state, z, u, dt, arrived, save, extra, unroll, history)
+    if z.ndim == 3 and each_by_itself(filt, use):
+        given = z, u, dt, arrived
+        return _scan_each(filt, state, given, extra, save, unroll=unroll, history=history)
     if history:
         save = partial(_with_history, filt, save)
 
@@ -77,56 +86,36 @@ def scan(
     return jax.lax.scan(body, state, (z, u, dt, arrived, extra), unroll=unroll)
 
 
-def _each_by_itself(filt: Filter) -> bool:
-    """Whether every record of a batch is computed by itself, as many states are fastest."""
-    leaves = jax.tree.leaves(filt, is_leaf=lambda leaf: isinstance(leaf, PerRecord))
-    shared = not any(isinstance(leaf, PerRecord) for leaf in leaves)
-    return isinstance(filt, AdaptiveFilter) and filt.q0.size > STATES_OF_BATCH and shared
-
-
 def _scan_each(
     filt: Filter,
     state: Any,
-    z: Any,
-    u: Any,
-    dt: Any,
-    arrived: Any,
-    save: Save,
+    given: Any,
     extra: Any,
+    save: Save,
+    *,
     unroll: bool,
     history: bool,
 ) -> tuple[Any, Any]:
-    """`scan` of a batch, by `vmap` over its records: the batch is the first axis until the end."""
-    one = (jax.ShapeDtypeStruct(a.shape[:-1], a.dtype) for a in (state.x, state.P))
-    axes = jax.tree.map(
-        lambda one, a: 0 if a.ndim > one.ndim else None, jax.eval_shape(filt.init, *one), state
-    )
-
-    def of_one(*given: Any) -> Any:
-        state, step = filt.step(*given)
-        return state, (step, history_of(filt, step) if history else None)
-
-    of_each = jax.vmap(of_one, (axes, 0, 0, 0 if dt.ndim == 2 else None, 0), (axes, 0))
+    """`scan` of a batch whose records are computed each by itself."""
+    z, u, dt, arrived = given
+    axes = batch_axes(filt, state)
+    kept = partial(history_of, filt) if history else lambda step: None
+    step_each = step_of_each(filt, axes, dt.ndim == 2, kept)
 
     def body(state: Any, given: Any) -> tuple[Any, Any]:
         *given, extra = given
-        state, (step, kept) = of_each(state, *given)
-        saved = _batch_first(save(_batch_last(step), extra), 0)
+        state, (step, kept) = step_each(state, *given)
+        saved = batch_first(save(batch_last(step), extra))
         return state, ((saved, kept) if history else saved)
 
-    given = (*_batch_first((z, u), 1), dt, _batch_first(arrived, 1), extra)
-    start = jax.tree.map(lambda a, axis: a if axis is None else jnp.moveaxis(a, -1, 0), state, axes)
-    end, values = jax.lax.scan(body, start, given, unroll=unroll)
-    end = jax.tree.map(lambda a, axis: a if axis is None else jnp.moveaxis(a, 0, -1), end, axes)
-    return end, jax.tree.map(lambda a: jnp.moveaxis(a, 1, -1), values)
+    def moved(a: jax.Array, axis: int | None, source: int, to: int) -> jax.Array:
+        return a if axis is None else jnp.moveaxis(a, source, to)
 
-
-def _batch_first(tree: Any, axis: int) -> Any:
-    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, axis), tree)
-
-
-def _batch_last(tree: Any) -> Any:
-    return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), tree)
+    start = jax.tree.map(lambda a, axis: moved(a, axis, -1, 0), state, axes)
+    z, u, arrived = batch_first((z, u, arrived), 1)
+    end, values = jax.lax.scan(body, start, (z, u, dt, arrived, extra), unroll=unroll)
+    end = jax.tree.map(lambda a, axis: moved(a, axis, 0, -1), end, axes)
+    return end, batch_last(values, 1)
 
 
 def _with_history(filt: Filter, save: Save, step: Step, extra: Any) -> tuple[Any, History]:

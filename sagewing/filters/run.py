@@ -11,11 +11,13 @@ from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
 from sagewing.filters import checks
+from sagewing.filters.batches import batch_first, batch_last, each_by_itself, in_pieces
 from sagewing.filters.loop import Save, estimate_of, fill_nominal_noise, scan
+from sagewing.filters.options import is_traced, xla_options
 from sagewing.filters.parts import Rest, separated, together
 from sagewing.filters.protocols import Filter
 from sagewing.filters.smoother import History, Smoothed, backward
-from sagewing.shapes import Numbers
+from sagewing.shapes import Covariances, Numbers, States
 
 # The number of record sizes whose programs a filter keeps, the last used ones: each takes 10 MB.
 SIZES = 16
@@ -48,6 +50,13 @@ class Result(NamedTuple):
     state: Any
     smoothed: Smoothed | None = None
     history: History | None = None
+
+
+class Start(NamedTuple):
+    """Where a filter starts, before its `init`; batch (if any) last."""
+
+    x: States
+    P: Covariances
 
 
 class Saved(NamedTuple):
@@ -115,7 +124,7 @@ def _start(
     """The filter's first state, and the checked record."""
     checks.is_filter(filt)
     record = checks.record(filt.n_z, z, u, dt, mask)
-    return filt.init(*checks.start(filt, x0, P0, record.batch)), record
+    return Start(*checks.start(filt, x0, P0, record.batch)), record
 
 
 def _result(state: Any, values: Any) -> Result:
@@ -147,9 +156,20 @@ def smooth(filt: Filter, result: Result) -> Smoothed:
 def _smooth(filt: Filter, values: Any) -> Smoothed:
     batched = values[0].ndim == 3
     if batched:
-        values = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), values)
-    out = backward(filt.model, *values)[1]
-    return jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), out) if batched else out
+        values = batch_last(values)
+    out = _smoothed(filt, *values)
+    return batch_first(out) if batched else out
+
+
+def _smoothed(filt: Filter, x: jax.Array, P: jax.Array, restarts: jax.Array, kept: Any) -> Smoothed:
+    """The smoothed estimates, time first and batch (if any) last."""
+
+    def of_all(*values: Any) -> Smoothed:
+        return backward(filt.model, *values)[1]
+
+    each = x.ndim == 3 and each_by_itself(filt, "run")
+    smoothed = jax.vmap(of_all, in_axes=-1, out_axes=-1) if each else of_all
+    return smoothed(x, P, restarts, kept)
 
 
 def _run(
@@ -172,22 +192,24 @@ def _run(
                 f"got {a.shape}."
             )
     try:
-        return _program(filt, record, save, extra, besides)(state, record, extra)
+        return _program(filt, state, record, save, extra, besides)(state, record, extra)
     except InputError as error:  # without JAX's notes on tracing
         raise InputError(str(error)) from None
 
 
 def _program(
-    filt: Filter, record: checks.Record, save: Save | None, extra: Any, besides: Besides
+    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any, besides: Besides
 ) -> Callable[..., tuple[Any, Any]]:
     """The compiled program for a record of this size."""
     arrays, rest = separated(filt)
     shapes = tuple(None if a is None else a.shape for a in record)
     shapes += tuple(a.shape for a in jax.tree.leaves(extra))
+    known = (arrays, state, record, extra)
+    options = None if is_traced(known) else xla_options()
     try:
-        program = _programs(rest, save, besides)(shapes)
+        program = _programs(rest, save, besides)(shapes, options)
     except (TypeError, ValueError):  # a field that cannot be hashed: compile at every call
-        program = _programs.__wrapped__(rest, save, besides)(shapes)
+        program = _programs.__wrapped__(rest, save, besides)(shapes, options)
     return partial(program, arrays)
 
 
@@ -198,8 +220,8 @@ def _programs(
     """The programs, by record size, of all filters that differ only in their arrays' values."""
 
     @lru_cache(maxsize=SIZES)
-    def of_size(shapes: Any) -> Callable[..., tuple[Any, Any]]:
-        @jax.jit
+    def of_size(shapes: Any, options: Any) -> Callable[..., tuple[Any, Any]]:
+        @partial(jax.jit, compiler_options=None if options is None else dict(options))
         def compiled(arrays: Any, state: Any, record: checks.Record, extra: Any) -> tuple[Any, Any]:
             return _run_record(together(arrays, rest), state, record, save, extra, besides)
 
@@ -224,23 +246,48 @@ def _run_record(
         u = jnp.broadcast_to(u, (*batch, T, u.shape[-1]))
     one_u = None if u is None else jax.ShapeDtypeStruct(u.shape[-1:], u.dtype)
     checks.model_shapes(filt, one_u, jax.ShapeDtypeStruct((), dt.dtype))
-    inputs = (z, u, arrived, extra)
+    if isinstance(state, Start):
+        state = filt.init(*state)
+    several = dt.ndim == 2
+    one_dt = None if several else jnp.broadcast_to(dt, (T,))
+
+    def together(state: Any, given: Any) -> tuple[Any, Any]:
+        z, u, arrived, extra, dts = given
+        return _scan(filt, state, z, u, dts if several else one_dt, arrived, extra, save, besides)
+
+    given = (z, u, arrived, extra, dt if several else None)
+    return in_pieces(filt, together, state, given) if batch else together(state, given)
+
+
+def _scan(
+    filt: Filter,
+    state: Any,
+    z: Any,
+    u: Any,
+    dt: Any,
+    arrived: Any,
+    extra: Any,
+    save: Save | None,
+    besides: Besides,
+) -> tuple[Any, Any]:
+    """The steps of a record or a batch."""
+    *batch, T, _ = z.shape
     if batch:  # from here on it is the last axis
-        inputs = jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), inputs)
-    z, u, arrived, extra = inputs
-    dt = dt.T if dt.ndim == 2 else jnp.broadcast_to(dt, (T,))
+        z, u, arrived, extra = batch_last((z, u, arrived, extra))
+        dt = dt.T if dt.ndim == 2 else dt
     history = besides != "nothing"
     selected = save or estimate_of
-    state, values = scan(filt, state, z, u, dt, arrived, selected, extra, history=history)
+    state, values = scan(
+        filt, state, z, u, dt, arrived, selected, extra, history=history, use="run"
+    )
     others = {}
     if history:
         values, kept = values
         others = {"history": kept}
         if besides == "smoothed":
-            smoothed = backward(filt.model, values.x, values.P, values.restarts, kept)[1]
-            others = {"smoothed": smoothed}
+            others = {"smoothed": _smoothed(filt, values.x, values.P, values.restarts, kept)}
     if batch:
-        values, others = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), (values, others))
+        values, others = batch_first((values, others))
     if save is not None:
         return state, values
     return state, (fill_nominal_noise(filt, values, (*batch, T)), others)
