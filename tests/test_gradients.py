@@ -252,7 +252,7 @@ def test_propagate_is_the_product_also_with_constants(constants):
 
 
 @BATCHES
-@pytest.mark.parametrize(("n_x", "n_z"), [(3, 1), (2, 3), (5, 2)])
+@pytest.mark.parametrize(("n_x", "n_z"), [(3, 1), (2, 3), (5, 2), (6, 5), (26, 25)])
 def test_derivative_of_gain_at_symmetric_P_and_R(n_x, n_z, batch):
     # check_grads weighs the entries of all outputs at random, those of P not symmetrically.
     def made(P, H, R):
@@ -263,7 +263,7 @@ def test_derivative_of_gain_at_symmetric_P_and_R(n_x, n_z, batch):
 
 
 @BATCHES
-@pytest.mark.parametrize("n_z", [1, 3])
+@pytest.mark.parametrize("n_z", [1, 3, 6, 30])
 def test_derivative_of_whiten_by_a_lower_triangle(n_z, batch):
     def whiten(L, nu):
         return kernels.whiten(lower(L), nu)
