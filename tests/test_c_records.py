@@ -93,7 +93,7 @@ def test_every_record_is_a_lane_of_its_own():
 
 def test_what_C_cannot_do_is_said():
     z = np.zeros((T, 2))
-    with pytest.raises(sw.InputError, match='backend must be "jax" or "c"'):
+    with pytest.raises(sw.InputError, match='backend must be "jax", "c" or "auto"'):
         sw.run(lorenz(), X0, P0, z, backend="fortran")
     with pytest.raises(sw.InputError, match="no transformation of JAX"):
         jax.grad(lambda z: sw.run(lorenz(), X0, P0, z, backend="c").x.sum())(z)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import sagewing as sw
+from sagewing.filters.options import xla_options
 from sagewing.filters.run import _program, _programs
 
 BACKENDS = ["c", "jax"]
@@ -165,7 +166,7 @@ def test_programs_of_record_lengths_that_are_no_longer_used_are_forgotten(monkey
     for steps in (2, 3):
         sw.run(filt, [0.0], [[1.0]], np.ones((steps, 1)))
         record = sw.filters.checks.record(1, np.ones((steps, 1)), None, 0.01, None)
-        kept.append(weakref.ref(_program(filt, record, None, None).func))
+        kept.append(weakref.ref(_program(filt, record, None, None, options=xla_options()).func))
     gc.collect()
     assert [ref() is not None for ref in kept] == [False, True]
     _programs.cache_clear()

@@ -1,5 +1,7 @@
 """Every form of the arithmetic in `filters/sizes.py` gives the same numbers and derivatives."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -111,3 +113,17 @@ def test_a_singular_matrix_has_the_same_factor_in_a_loop(float64, batch):
     found = kernels._semidefinite_in_a_loop(S, least)
     np.testing.assert_allclose(found, expected, atol=1e-7)
     np.testing.assert_allclose(np.einsum("ik...,jk...->ij...", found, found), S, atol=1e-9)
+
+
+def test_auto_runs_few_states_and_many_steps_in_C_and_else_in_JAX(monkeypatch):
+    module = sys.modules["sagewing.runtime.run"]
+    monkeypatch.setattr(sizes, "STEPS_IN_C", 6)
+    monkeypatch.setattr(module, "_in_c", lambda *_: "C")
+    monkeypatch.setattr(module, "run_in_jax", lambda *_: "JAX")
+    small = sw.EKF(dense(2, 2), [0.1, 0.2], [1.0, 0.5])
+    start = np.zeros(2), np.eye(2)
+    assert sw.run(small, *start, np.zeros((3, 2, 2)), backend="auto") == "C"
+    assert sw.run(small, *start, np.zeros((5, 2)), backend="auto") == "JAX"
+    assert sw.run(small, *start, np.zeros((3, 2, 2)), backend="auto", smooth=True) == "JAX"
+    large = sw.EKF(dense(60, 2), np.ones(60), [1.0, 0.5])
+    assert sw.run(large, np.zeros(60), np.eye(60), np.zeros((9, 2)), backend="auto") == "JAX"

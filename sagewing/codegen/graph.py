@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from sagewing.codegen.operations import COMMUTATIVE, OPERATIONS, Kind, wrapped
+from sagewing.codegen.refusal import NotInC
+
+# Of one function: about as many as a C compiler takes within its time limit.
+MOST_NODES = 500_000
 
 
 class Node:
@@ -124,6 +128,11 @@ class Graph:
         key = (op, kind, attr if key is None else key, *(a.id for a in args))
         node = self._known.get(key)
         if node is None:
+            if len(self.nodes) >= MOST_NODES:
+                raise NotInC(
+                    f"This filter is too large for C: a step of it has more than {MOST_NODES} "
+                    'operations, written one by one; run it with backend="jax".'
+                )
             node = self._known[key] = Node(len(self.nodes), op, args, attr, kind)
             self.nodes.append(node)
         return node

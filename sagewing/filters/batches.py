@@ -56,10 +56,10 @@ def in_pieces(filt: Filter, run: Callable[..., Any], state: Any, given: Any) -> 
 
     `given` and the result's values have the batch as the first axis, states as the last.
     """
-    batch = state.x.shape[1] if state.x.ndim > 1 else 1
+    batch = len(jax.tree.leaves(given)[0])
     pieces = -(-batch // records_together(filt.q0.size))
-    whole = jax.tree.leaves(state)
-    if pieces == 1 or not _independent(filt) or any(a.shape[-1:] != (batch,) for a in whole):
+    shared = any(a.shape[-1:] != (batch,) for a in jax.tree.leaves(state))
+    if pieces == 1 or shared or not _independent(filt):
         return run(state, given)
     size = -(-batch // pieces)
     pieces = -(-batch // size)

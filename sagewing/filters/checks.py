@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from sagewing.errors import InputError
+from sagewing.filters.lifting import for_each_record
 from sagewing.filters.protocols import Filter
 from sagewing.models import Model
 from sagewing.processes import check_not_forked
@@ -248,15 +249,7 @@ def start(
         raise InputError("x0 must be finite; it has NaN or infinite entries.")
     if known_P is not None:
         _check_definite("P0", known_P)
-    return _of_each(x, (n_x,), batch), _of_each(P, (n_dx, n_dx), batch)
-
-
-def _of_each(a: jax.Array, shape: tuple[int, ...], batch: tuple[int, ...]) -> jax.Array:
-    """The array for every record of a batch in the last axis; for known values nothing compiles."""
-    traced = isinstance(a, jax.core.Tracer)
-    module: Any = jnp if traced else np
-    whole = module.broadcast_to(a if traced else np.asarray(a), (*batch, *shape))
-    return jnp.asarray(module.moveaxis(whole, 0, -1) if batch else whole)
+    return for_each_record(x, (n_x,), batch), for_each_record(P, (n_dx, n_dx), batch)
 
 
 def _check_definite(name: str, P: np.ndarray) -> None:

@@ -36,7 +36,7 @@ def _unfused(values):
         return jax.tree.map(lambda a: jnp.where(a == a, a, jnp.nan), v)
 
     if _one_large(values):
-        return values
+        return jax.lax.optimization_barrier(values)
     first = jax.tree.leaves(values)[0].ravel()[0]
     return jax.lax.cond(first == first, lambda v: v, nan_kept, values)
 

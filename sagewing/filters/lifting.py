@@ -6,7 +6,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 # The names in a traced program of the user's model and of the directions of its derivatives: the C
@@ -45,6 +47,16 @@ def _per_sample(fn: Callable[..., Any], *args: Any) -> Any:
         return fn(*args)
     axes = tuple(None if a is None or jnp.ndim(a) == 0 else -1 for a in args)
     return jax.vmap(fn, in_axes=axes, out_axes=-1)(*args)
+
+
+def for_each_record(
+    a: jax.Array, shape: tuple[int, ...], batch: tuple[int, ...]
+) -> Float[Array, "..."]:
+    """The same for every record of a batch (the last axis); of known values nothing is compiled."""
+    traced = isinstance(a, jax.core.Tracer)
+    module: Any = jnp if traced else np
+    whole = module.broadcast_to(a if traced else np.asarray(a), (*batch, *shape))
+    return jnp.asarray(module.moveaxis(whole, 0, -1) if batch else whole)
 
 
 def closed_form(fn: Callable[..., Any], *args: Any) -> Any:

@@ -191,21 +191,25 @@ def _run(
                 f"extra must have one entry for each step of z, shape {record.z.shape[:-1]} first; "
                 f"got {a.shape}."
             )
+    options = None if is_traced((filt, state, record, extra)) else xla_options()
     try:
-        return _program(filt, state, record, save, extra, besides)(state, record, extra)
+        return _program(filt, record, save, extra, besides, options)(state, record, extra)
     except InputError as error:  # without JAX's notes on tracing
         raise InputError(str(error)) from None
 
 
 def _program(
-    filt: Filter, state: Any, record: checks.Record, save: Save | None, extra: Any, besides: Besides
+    filt: Filter,
+    record: checks.Record,
+    save: Save | None,
+    extra: Any,
+    besides: Besides = "nothing",
+    options: Any = None,
 ) -> Callable[..., tuple[Any, Any]]:
     """The compiled program for a record of this size."""
     arrays, rest = separated(filt)
     shapes = tuple(None if a is None else a.shape for a in record)
     shapes += tuple(a.shape for a in jax.tree.leaves(extra))
-    known = (arrays, state, record, extra)
-    options = None if is_traced(known) else xla_options()
     try:
         program = _programs(rest, save, besides)(shapes, options)
     except (TypeError, ValueError):  # a field that cannot be hashed: compile at every call
@@ -251,12 +255,12 @@ def _run_record(
     several = dt.ndim == 2
     one_dt = None if several else jnp.broadcast_to(dt, (T,))
 
-    def together(state: Any, given: Any) -> tuple[Any, Any]:
+    def of_piece(state: Any, given: Any) -> tuple[Any, Any]:
         z, u, arrived, extra, dts = given
         return _scan(filt, state, z, u, dts if several else one_dt, arrived, extra, save, besides)
 
     given = (z, u, arrived, extra, dt if several else None)
-    return in_pieces(filt, together, state, given) if batch else together(state, given)
+    return in_pieces(filt, of_piece, state, given) if batch else of_piece(state, given)
 
 
 def _scan(

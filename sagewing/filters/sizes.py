@@ -22,6 +22,9 @@ STATES_OF_BATCH: dict[Use, int] = {"run": 12, "training": 24}
 # Records of a run that are computed together: so many entries of P stay in the cache of a core.
 ENTRIES_TOGETHER = 2**14
 LEAST_TOGETHER, MOST_TOGETHER = 128, 1024
+# `backend="auto"` runs up to so many states in C, from so many steps on, and else in JAX: C is
+# compiled for the numbers of one filter, which takes seconds, and minutes where it has many states.
+STATES_IN_C, STEPS_IN_C = 20, 1_000_000
 
 _everything: ContextVar[bool] = ContextVar("everything", default=False)
 

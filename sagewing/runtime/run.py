@@ -12,9 +12,10 @@ from jax.core import Tracer
 
 from sagewing.codegen.refusal import NotInC
 from sagewing.errors import InputError
-from sagewing.filters import Bank, checks
+from sagewing.filters import Bank, checks, sizes
 from sagewing.filters.delayed import in_time
 from sagewing.filters.loop import Save
+from sagewing.filters.options import is_traced
 from sagewing.filters.protocols import Filter
 from sagewing.filters.reported import reported_inputs, with_reported_noise
 from sagewing.filters.run import Result, Saved
@@ -24,7 +25,7 @@ from sagewing.filters.run import run_saving as run_saving_in_jax
 from sagewing.runtime.compiled import CompiledFilter, compiled_filter
 from sagewing.shapes import Numbers, real_dtype
 
-RunBackend = Literal["jax", "c"]
+RunBackend = Literal["jax", "c", "auto"]
 # The records are cut into so many pieces for each core, so that a busy core can do fewer of them
 PIECES_PER_CORE = 8
 # From so many records on several are run at once, one in each lane of a vector
@@ -94,7 +95,8 @@ def run(
     `backend="jax"` is one compiled program, which can be differentiated. `backend="c"` is generated
     C on all cores: for long records and many of them. It is compiled for the numbers of this
     filter, once for single records and once for four or more, which are run several at once, and
-    gives numpy arrays.
+    gives numpy arrays. "auto" is C for a filter of few states and so many steps that compiling it
+    pays, where C can do what is asked for, and else JAX.
 
     `R` are the variances that the sensor itself reported, of the shape of z; a NaN is R0. A filter
     that adapts R adapts the factor between them and the truth.
@@ -119,7 +121,12 @@ def run(
         filt, u = with_reported_noise(filt), reported_inputs(z, u, R)
     if save is not None and (smooth or history):
         raise InputError("save= keeps what it returns: give it without smooth= and history=.")
-    if _checked(backend) == "jax":
+    if _checked(backend) == "auto":
+        plain = save is None and extra is None and not (smooth or history)
+        made = _in_c_if_faster(filt, x0, P0, z, u, dt, mask) if plain else None
+        if made is not None:
+            return made
+    if backend != "c":
         if save is None and extra is not None:
             raise InputError("extra= is given to save=: give both, or none.")
         if save is None:
@@ -136,6 +143,27 @@ def run(
     return _in_c(filt, state, record)
 
 
+def _in_c_if_faster(
+    filt: Filter,
+    x0: Numbers,
+    P0: Numbers,
+    z: Numbers,
+    u: Numbers | None,
+    dt: Numbers,
+    mask: Numbers | None,
+) -> Result | None:
+    """The run in C, where that is faster and possible."""
+    checks.is_filter(filt)
+    record = checks.record(filt.n_z, z, u, dt, mask)
+    small = filt.q0.size <= sizes.STATES_IN_C
+    if not small or record.z[..., 0].size < sizes.STEPS_IN_C or is_traced((filt, x0, P0, record)):
+        return None
+    state = filt.init(*checks.start(filt, x0, P0, record.batch))
+    with contextlib.suppress(InputError):  # what JAX cannot do either it says itself
+        return _in_c(filt, state, record)
+    return None
+
+
 def run_from(
     filt: Filter,
     state: Any,
@@ -146,7 +174,7 @@ def run_from(
     backend: RunBackend = "jax",
 ) -> Result:
     """Continue from `result.state`: a record in pieces gives the estimates of the whole record."""
-    if _checked(backend) == "jax":
+    if _checked(backend) != "c":
         return run_from_in_jax(filt, state, z, u, dt, mask)
     record = checks.record(filt.n_z, z, u, dt, mask)
     checks.state_fits(filt, state, record.batch)
@@ -154,8 +182,8 @@ def run_from(
 
 
 def _checked(backend: str) -> str:
-    if backend not in ("jax", "c"):
-        raise InputError(f'backend must be "jax" or "c"; got {backend!r}.')
+    if backend not in ("jax", "c", "auto"):
+        raise InputError(f'backend must be "jax", "c" or "auto"; got {backend!r}.')
     return backend
 
 
