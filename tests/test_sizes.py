@@ -64,8 +64,14 @@ def test_a_batch_in_both_layouts_has_the_same_derivatives(by_layout):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
 
 
-def test_a_record_that_overflows_does_not_touch_the_others_of_its_batch():
-    """In single precision, at a size at which library routines factorise S."""
+@pytest.fixture
+def float32():
+    with jax.enable_x64(False):
+        yield
+
+
+def test_a_record_that_overflows_does_not_touch_the_others_of_its_batch(float32):
+    """At a size at which library routines factorise S."""
     z = measured(RUNS, 40, N_Z).astype(np.float32)
     filt = sw.EKF(dense(), np.full(N_X, 0.1), np.full(N_Z, 0.5))
     start = np.zeros(N_X), np.eye(N_X)
@@ -93,7 +99,7 @@ def test_a_large_batch_in_pieces_is_its_records(float64):
         np.testing.assert_allclose(made.state.x[..., where], part.state.x, rtol=1e-12)
 
 
-def test_200_states_and_60_channels_keep_P_positive_in_single_precision():
+def test_200_states_and_60_channels_keep_P_positive_in_single_precision(float32):
     filt = sw.EKF(dense(200, 60), np.full(200, 0.1), np.full(60, 1.0))
     made = sw.run(filt, np.zeros(200), np.eye(200), measured(3, 60), dt=0.1)
     P = np.asarray(made.P[-1])
