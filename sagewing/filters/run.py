@@ -220,7 +220,7 @@ def _program(
 @lru_cache(maxsize=64)
 def _programs(
     rest: Rest, save: Save | None, besides: Besides
-) -> Callable[[Any], Callable[..., tuple[Any, Any]]]:
+) -> Callable[[Any, Any], Callable[..., tuple[Any, Any]]]:
     """The programs, by record size, of all filters that differ only in their arrays' values."""
 
     @lru_cache(maxsize=SIZES)
