@@ -41,13 +41,8 @@ def batch_last(tree: Any, axis: int = 0) -> Any:
     return jax.tree.map(lambda a: jnp.moveaxis(a, axis, -1), tree)
 
 
-def step_of_each(filt: Filter, axes: Any, several_dt: bool, more: Callable[..., Any]) -> Any:
-    """The filter's step for every record, batch first; `more` is computed from its result."""
-
-    def of_one(*given: Any) -> Any:
-        state, step = filt.step(*given)
-        return state, (step, more(step))
-
+def for_each(of_one: Callable[..., Any], axes: Any, several_dt: bool) -> Callable[..., Any]:
+    """A function of one record's state, z, u, dt and arrived, for every record, batch first."""
     return jax.vmap(of_one, (axes, 0, 0, 0 if several_dt else None, 0), (axes, 0))
 
 

@@ -16,7 +16,7 @@ from sagewing.filters.batches import (
     batch_first,
     batch_last,
     each_by_itself,
-    step_of_each,
+    for_each,
 )
 from sagewing.filters.protocols import Filter
 from sagewing.filters.recursion import AdaptiveFilter
@@ -99,8 +99,12 @@ def _scan_each(
     """`scan` of a batch whose records are computed each by itself."""
     z, u, dt, arrived = given
     axes = batch_axes(filt, state)
-    kept = partial(history_of, filt) if history else lambda step: None
-    step_each = step_of_each(filt, axes, dt.ndim == 2, kept)
+
+    def of_one(*given: Any) -> Any:
+        state, step = filt.step(*given)
+        return state, (step, history_of(filt, step) if history else None)
+
+    step_each = for_each(of_one, axes, dt.ndim == 2)
 
     def body(state: Any, given: Any) -> tuple[Any, Any]:
         *given, extra = given
