@@ -112,14 +112,15 @@ def _scan_each(
         saved = batch_first(save(batch_last(step), extra))
         return state, ((saved, kept) if history else saved)
 
-    def moved(a: jax.Array, axis: int | None, source: int, to: int) -> jax.Array:
-        return a if axis is None else jnp.moveaxis(a, source, to)
+    def moved(state: Any, source: int, to: int) -> Any:
+        def of(axis: int | None, a: Any) -> Any:
+            return a if axis is None else jnp.moveaxis(a, source, to)
 
-    start = jax.tree.map(lambda a, axis: moved(a, axis, -1, 0), state, axes)
+        return jax.tree.map(of, axes, state, is_leaf=lambda axis: axis is None)
+
     z, u, arrived = batch_first((z, u, arrived), 1)
-    end, values = jax.lax.scan(body, start, (z, u, dt, arrived, extra), unroll=unroll)
-    end = jax.tree.map(lambda a, axis: moved(a, axis, 0, -1), end, axes)
-    return end, batch_last(values, 1)
+    end, values = jax.lax.scan(body, moved(state, -1, 0), (z, u, dt, arrived, extra), unroll=unroll)
+    return moved(end, 0, -1), batch_last(values, 1)
 
 
 def _with_history(filt: Filter, save: Save, step: Step, extra: Any) -> tuple[Any, History]:
