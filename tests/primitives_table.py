@@ -235,6 +235,7 @@ WAYS: dict[str, Callable[..., Any]] = {
     "rev": lambda x, *_: lax.rev(x, (0,)),
     "concatenate": lambda x, *_: lax.concatenate([x, x], 0),
     "stack": lambda x, *_: jnp.stack([x[0], x[-1]], 0),
+    "unstack": lambda x, *_: jnp.unstack(x, axis=0)[-1],
     "split": lambda x, start, *_: lax.split(x, (start, x.shape[0] - start), 0)[1],
     "pad": lambda x, start, index, config, corner: lax.pad(x, jnp.asarray(1, x.dtype), config),
     "gather": lambda x, start, index, *_: x[index],

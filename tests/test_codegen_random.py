@@ -19,8 +19,6 @@ TOGETHER = 20  # programs in a C file
 SEED = 1
 # Rules for names that this JAX does not write: it has others for the same
 OTHER_NAMES = {"copy_p", "expand_dims", "scatter_add"}
-# Written by programs of a training only: tests/test_training_in_c.py
-OF_TRAINING = {"unstack"}
 
 
 class RunsPrograms(Protocol):
@@ -124,7 +122,7 @@ def test_random_programs_have_every_primitive_that_there_is_a_rule_for():
         for program in islice(programs(SEED, dtype), 5):
             with jax.enable_x64(dtype == np.float64):
                 found |= _primitives(jax.make_jaxpr(program)(*arguments(dtype)).jaxpr)
-    assert set(RULES) - found == OTHER_NAMES | OF_TRAINING
+    assert set(RULES) - found == OTHER_NAMES
 
 
 def _primitives(jaxpr: Any) -> set[str]:
